@@ -23,7 +23,8 @@ def test_clocks_agree(cluster, settings):
 def test_clocks_are_in_step(cluster, settings):
     """The nodes' clocks agree to a second.
 
-    With less, lines of different logs cannot be put in order, and files written on one node look newer than they are.
+    With a larger offset, lines of different logs cannot be put in order, and files written on one node look newer than
+    they are.
     Fix: `timedatectl set-ntp true` on the nodes named; `chronyc tracking` shows the offset.
     """
     cluster.needs_peers()
@@ -55,7 +56,8 @@ def test_no_clock_drifted_during_the_run(ending, settings):
 def test_a_time_service_runs_where_the_peers_have_one(cluster):
     """A node runs chrony, ntpd or another time service, and its clock follows one, where most of its peers do.
 
-    Its clock is right today and minutes off in a month; torchrun's keep-alives then declare it dead.
+    Without one a clock that is right today is minutes off in a month; torchrun's keep-alives then declare the node
+    dead.
     Fix: `timedatectl set-ntp true` on the nodes named, or start the service that the others run.
     """
     cluster.needs_peers()

@@ -129,7 +129,7 @@ def test_none_is_broken(cluster):
 
 @pytest.mark.advisory
 def test_none_is_held_back(cluster):
-    """No GPU is slowed down by heat or power, sits on a narrow link, or is in a mode that a job stumbles over.
+    """No GPU is slowed down by heat or power, sits on a narrow link, or is in a mode that makes a job fail.
 
     One slow GPU sets the pace of all ranks on all nodes.
     Fix: `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER` on the nodes named.
@@ -164,7 +164,7 @@ def test_firmware_is_the_same_on_every_node(cluster):
 
 
 def test_fabric_manager_runs_where_it_is_needed(cluster):
-    """Where there are NVSwitches, Fabric Manager has joined the GPUs.
+    """Where there are NVSwitches, Fabric Manager has joined the GPUs to the fabric.
 
     Without it no CUDA program starts on that node: "system not yet initialized" (802).
     Fix: `systemctl enable --now nvidia-fabricmanager` in the driver's own version on the nodes named.

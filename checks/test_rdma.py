@@ -279,7 +279,7 @@ def test_infiniband_addresses_are_unique(cluster):
 
 
 def test_active_mtu_is_the_same_on_every_node(cluster):
-    """A port has the same active MTU on every node.
+    """An RDMA port has the same active MTU on every node.
 
     NCCL is meant to use the smaller of the two. From 2.20 on the receiver uses its own: with 1024 here and 4096 there,
     all-reduce hangs or ends with IBV_WC_LOC_LEN_ERR.
@@ -353,7 +353,7 @@ def test_ports_are_sound(cluster):
 
 @pytest.mark.advisory
 def test_choice_of_ports_is_sound(cluster):
-    """NCCL's choice of ports on a node is not mixed, slowed by one of them, or hidden from its own checks.
+    """The ports that NCCL takes on a node are alike, and NCCL's own checks of them are not switched off.
 
     NCCL takes every active port that it may, of whatever kind and speed, and paces all by the slowest.
     Fix: name the ports of the job in NCCL_IB_HCA.

@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 60  # for nodes that are busy: a check is no job that waits i
 MOST_NAMED = 8
 LONGEST_SECONDS = 86_400  # the run inside keeps a deadline of its own, far shorter
 HANDED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-# The exit code of salloc is that of what it runs, or its own: the file tells which.
+# The exit code of salloc is that of what it runs, or its own: the file shows which.
 GRANTED = ': > "$0"; exec "$@"'
 
 

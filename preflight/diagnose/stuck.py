@@ -103,7 +103,7 @@ def compare(found: Mapping[str, tuple[Process, ...]]) -> Stuck:
             groups, others, missing, _sentence(others, f"{groups[0][0].name} and those like it: {groups[0][0].what}")
         )
     if len(groups) > 1:
-        return Stuck(groups, (), missing, "the ranks are in different places, and no majority tells which is right")
+        return Stuck(groups, (), missing, "the ranks are in different places, and no majority shows which is right")
     if waiting:
         return Stuck(
             groups, (), missing, "all ranks wait in the same call: the network between them, or a GPU, lost it"

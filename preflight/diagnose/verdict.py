@@ -86,7 +86,7 @@ def _has_times(findings: list[Finding]) -> bool:
 
 
 def _own(findings: list[Finding]) -> list[Finding]:
-    """The findings without what may be the echo of another rank's end, where nothing tells which came first."""
+    """The findings without what may be the echo of another rank's end, where nothing shows which came first."""
     if _is_one_file(findings) or _has_times(findings):
         return findings
     return [finding for finding in findings if finding.cause.name not in ECHOES] or findings

@@ -1,6 +1,6 @@
 """Is a jump host the reason why nodes are silent? ssh itself has the same words for both.
 
-A jump host that accepts the connection and says nothing leaves ssh waiting for the node's banner. `ssh -G` tells which
+A jump host that accepts the connection and says nothing leaves ssh waiting for the node's banner. `ssh -G` shows which
 jump host leads to a node, and contacts nobody.
 """
 

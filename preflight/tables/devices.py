@@ -181,9 +181,9 @@ def _hot_memory(device: Device, usual: Usual) -> Iterator[str]:
     if at is None:
         return
     if limit is not None and at >= limit:
-        yield f"its memory has {at:.0f} °C, its limit is {limit:.0f}"
+        yield f"its memory is at {at:.0f} °C, its limit is {limit:.0f}"
     elif limit is None and at > middle + FAR_HOTTER_CELSIUS:
-        yield f"its memory has {at:.0f} °C, the median of {count} is {middle:.0f}"
+        yield f"its memory is at {at:.0f} °C, the median of {count} is {middle:.0f}"
 
 
 def _lesser_link(device: Device, usual: Usual) -> Iterator[str]:

@@ -193,7 +193,7 @@ def _hot_memory(gpu: Gpu) -> str:
     at = present(gpu.status.memory_celsius, "temperature of its memory")
     limit = present(gpu.status.memory_limit_celsius, "slowdown temperature of its memory")
     is_hot = at >= limit - NEAR_ITS_LIMIT_CELSIUS
-    return f"its memory has {at:g} °C before the job, and slows down at {limit:g}" if is_hot else ""
+    return f"its memory is at {at:g} °C before the job, and slows down at {limit:g}" if is_hot else ""
 
 
 def _clock(gpu: Gpu) -> str:
@@ -703,7 +703,7 @@ class WatchedErrors:
             raise FactMissing("errors of PCIe at the end", self.after.missing)
         after = dict(self.after)
         if before.keys() - after.keys():
-            raise FactMissing("errors of PCIe at the end", f"it does not tell of {', '.join(sorted(before))} any more")
+            raise FactMissing("errors of PCIe at the end", f"it no longer reports {', '.join(sorted(before))}")
         return {name: after[name] - count for name, count in before.items() if after[name] > count}
 
 

@@ -87,7 +87,7 @@ def _overcommit(node: NodeFacts) -> str:
 
 def _slow_clock(node: NodeFacts) -> str:
     source = present(node.kernel.clock_source, "clock source")
-    slow = f"clock source {source}: each look at the clock leaves the CPU, thousands of times a step"
+    slow = f"clock source {source}: each reading of the clock is slow, and there are thousands a step"
     return slow if source in SLOW_CLOCKS else ""
 
 
@@ -157,7 +157,9 @@ def _unsteady(node: NodeFacts) -> str:
         raise FactMissing("link losses since the start", "the kernel counts none", "absent")
     if untold:
         raise FactMissing("link losses since the start", f"those of {', '.join(untold)} cannot be read")
-    found = [f"{name} lost its link {count} times since it exists" for name, count in counts.items() if count >= OFTEN]
+    found = [
+        f"{name} lost its link {count} times since it was created" for name, count in counts.items() if count >= OFTEN
+    ]
     return "; ".join(found)
 
 
@@ -301,7 +303,8 @@ def _redirects(node: NodeFacts) -> str:
     # With NVLink between all GPUs it still matters to the network adapters' way to them.
     if not found or len(gpus) < 2 or (joined and not node.rdma.devices):
         return ""
-    return f"ACS of {', '.join(sorted(set(found)))} sends what devices send each other up to the root: slow, or hangs"
+    bridges = ", ".join(sorted(set(found)))
+    return f"ACS of {bridges} redirects what devices send each other to the root complex: slow, or hangs"
 
 
 ACS = (

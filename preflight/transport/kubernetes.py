@@ -53,7 +53,7 @@ CAUSES = (
         "a policy of the cluster forbids it",
         "ask who keeps that policy to let this user run commands in these pods",
     ),
-    (r"\(Forbidden\)|is forbidden:", "the API server forbids it", "`kubectl auth can-i create pods/exec` tells why"),
+    (r"\(Forbidden\)|is forbidden:", "the API server forbids it", "`kubectl auth can-i create pods/exec` shows why"),
     (r"\(Unauthorized\)|must be logged in|provide credentials", "kubeconfig's token is refused or has expired", WHOAMI),
     (r"Please enter Username|^error: EOF", "kubeconfig has no credentials for this user", WHOAMI),
     (r"getting credentials: .*", "kubeconfig's credential plugin gives no token", WHOAMI),
@@ -66,19 +66,19 @@ CAUSES = (
     (
         r"container not found|container \S+ is not running|is waiting to start",
         "its container does not run",
-        "`kubectl describe pod POD` and `kubectl logs --previous POD` tell why",
+        "`kubectl describe pod POD` and `kubectl logs --previous POD` show why",
     ),
     (r"completed pod", "the pod has ended", "select pods that run, or start the job again"),
-    (r"does not have a host assigned", "the pod is not scheduled", "`kubectl describe pod POD` tells why"),
+    (r"does not have a host assigned", "the pod is not scheduled", "`kubectl describe pod POD` shows why"),
     (
         r"error dialing backend|proxy error from|dial tcp \S+:10250",
         "the API server does not reach the kubelet of its node",
-        "`kubectl get nodes` and the log of the kubelet tell why",
+        "`kubectl get nodes` and the log of the kubelet show why",
     ),
     (
         r"exit code 137\b",
         "its container was killed: restarted, evicted or out of memory",
-        "`kubectl describe pod POD` tells which",
+        "`kubectl describe pod POD` shows which",
     ),
     (
         r"context was not found for specified context: \S+|context \S+ does not exist",

@@ -32,7 +32,7 @@ FIXES = (
     (r"OOMKilled", "raise its memory limit, or let the job need less"),
     (r"ErrImage|ImagePull|InvalidImageName", "check the image's name and tag, its registry and imagePullSecrets"),
     (r"init container \S+ has not finished", "wait for it, or read its log: `kubectl logs POD --container=NAME`"),
-    (r"CrashLoopBackOff|it ended with [1-9]", "`kubectl logs --previous POD` tells why"),
+    (r"CrashLoopBackOff|it ended with [1-9]", "`kubectl logs --previous POD` shows why"),
     (r"Insufficient \S+", "free what other pods hold, or ask for less: `kubectl describe nodes` shows both"),
 )
 
@@ -74,7 +74,7 @@ class Pod:
         reason = self.reason or (waiting if self.phase == "Failed" else "")
         detail = f": {reason}" if reason else ""
         found = (fix for sign, fix in FIXES if re.search(sign, f"{reason} {waiting}"))
-        described = next(found, f"`kubectl describe pod POD --namespace={namespace}` tells why")
+        described = next(found, f"`kubectl describe pod POD --namespace={namespace}` shows why")
         if self.phase in ENDED:
             if "OOMKilled" in detail:
                 return f"the pod has ended ({self.phase}{detail}); {described}"

@@ -44,7 +44,7 @@ NO_MEMORY = (
 # Slurm's own words -> what is wrong, and what to do.
 CAUSES = (
     (r"DUE TO TIME LIMIT", "the allocation's time limit is over", "ask for a longer one: --time"),
-    (r"Node failure on", "Slurm lost the node", "`scontrol show node {node}` tells why"),
+    (r"Node failure on", "Slurm lost the node", "`scontrol show node {node}` shows why"),
     # said by the slurmstepd of a node that is there: the job ends on all nodes when one of them is lost
     (r"DUE TO NODE FAILURE", "Slurm ended the allocation, for it lost another node", "`sinfo -R` names it"),
     (r"DUE TO PREEMPTION", "another job took the allocation's place", "requeue the job"),
@@ -166,7 +166,7 @@ class Slurm:
         for sign, cause, fix in CAUSES:
             found = re.search(sign, stderr, re.IGNORECASE)
             if found and sign == NOT_OURS and self._is_listed(node):
-                return f"{TAKEN} (srun: {last_line(found[0], '')}); `scontrol show node {node}` tells why"
+                return f"{TAKEN} (srun: {last_line(found[0], '')}); `scontrol show node {node}` shows why"
             if found:
                 return f"{cause} (srun: {last_line(found[0], '')}); {fix.format(node=node)}"
         if COMPLAINS.search(stderr) and "execve" not in stderr:

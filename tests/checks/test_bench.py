@@ -201,13 +201,13 @@ BROKEN = (
         "bench.no_gpu_is_slowed_down_under_load",
         with_gpu(memory_celsius=97.0),
         ("node2",),
-        "cuda:3 of node2 (NVIDIA H200), under load: its memory has 97 °C, its limit is 95",
+        "cuda:3 of node2 (NVIDIA H200), under load: its memory is at 97 °C, its limit is 95",
     ),
     Broken(
         "bench.no_gpu_is_slowed_down_under_load",
         with_gpu(memory_celsius=90.0, memory_limit_celsius=None),
         ("node2",),
-        "its memory has 90 °C, the median of 32 is 62",
+        "its memory is at 90 °C, the median of 32 is 62",
     ),
     Broken(
         "bench.no_gpu_is_slowed_down_under_load",

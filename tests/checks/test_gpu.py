@@ -165,7 +165,7 @@ BROKEN = (
     row(HALVES[1], "11 pages retired for errors", pages_retired=11),
     row(HALVES[1], "2 memory errors that are reported only when a program reads there", deferred_errors=2),
     row(HALVES[1], "85 °C before the job, and it slows down at 87", temperature_celsius=85.0),
-    row(HALVES[1], "its memory has 93 °C before the job, and slows down at 95", memory_celsius=93.0),
+    row(HALVES[1], "its memory is at 93 °C before the job, and slows down at 95", memory_celsius=93.0),
     row(HALVES[1], "clocks for applications are set to 1200 MHz, where 1980 is the default", clock_mhz=1200.0),
     row(HALVES[1], "performance level LOW: its clocks are held down", performance_level="LOW"),
     row(HALVES[1], "its xGMI links report MULTIPLE_ERRORS", link_fault="MULTIPLE_ERRORS"),
@@ -309,7 +309,7 @@ BROKEN = (
         "gpu.acs_leaves_peer_to_peer_alone",
         over_pcie(redirecting_bridges=("0000:00:01.0",)),
         ("node2",),
-        "ACS of 0000:00:01.0 sends what devices send each other up to the root",
+        "ACS of 0000:00:01.0 redirects what devices send each other to the root complex",
     ),
     Broken(
         "gpu.devices_are_readable",

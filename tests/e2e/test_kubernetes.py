@@ -169,10 +169,10 @@ def test_every_way_in_which_a_pod_cannot_be_used_is_told(cluster, tmp_path):
         name = pod["object"]["metadata"]["name"]
         assert wanted in said[name]["message"], (name, said[name])
         assert said[name]["verdict"] == "error"
-    assert said["crashes"]["fix"] == "`kubectl logs --previous POD` tells why, then run again"
+    assert said["crashes"]["fix"] == "`kubectl logs --previous POD` shows why, then run again"
     assert said["killed"]["fix"].startswith("raise its memory limit")
-    assert said["gated"]["fix"] == "`kubectl describe pod POD --namespace=train` tells why, then run again"
-    assert said["node3"]["fix"] == "`kubectl describe pod POD` tells which, then run again"
+    assert said["gated"]["fix"] == "`kubectl describe pod POD --namespace=train` shows why, then run again"
+    assert said["node3"]["fix"] == "`kubectl describe pod POD` shows which, then run again"
     assert cluster.lab.left_since(before) == {}
 
 

@@ -83,7 +83,7 @@ def test_a_node_that_slurm_takes_out_of_the_job_is_told_and_the_others_are_read(
     found = reach(tmp_path / "run")
     assert found["node1"][0] == "pass"
     verdict, message, fix = found["node2"]
-    assert (verdict, fix) == ("error", "`scontrol show node node2` tells why, then run again")
+    assert (verdict, fix) == ("error", "`scontrol show node node2` shows why, then run again")
     assert message.startswith("not reached: Slurm took the node out of the allocation: it is down, or was (srun: ")
 
 

@@ -183,7 +183,7 @@ def test_a_gpu_of_which_nothing_tells_its_sensors_is_not_judged_by_them():
     [
         ({"memory_celsius": 94.0}, ""),
         ({"memory_celsius": 85.0, "memory_limit_celsius": None}, ""),  # the last in the stream of air
-        ({"memory_celsius": 88.0, "memory_limit_celsius": None}, "its memory has 88 °C, the median of 3 is 62"),
+        ({"memory_celsius": 88.0, "memory_limit_celsius": None}, "its memory is at 88 °C, the median of 3 is 62"),
         ({"pcie_generation": 4.0, "pcie_generation_max": None}, "generation 4, that of most generation 5"),
         ({"model": "NVIDIA GH200 480GB", "pcie_generation": 1.0}, ""),  # its host is at the other end of NVLink-C2C
     ],

@@ -75,7 +75,12 @@ def seen(check, run):
 
 @pytest.mark.parametrize(
     ("changes", "told"),
-    [("99", []), ("100", [("warn", ("node2",), "eth0 lost its link 50 times since it exists")]), ("", []), ("x", [])],
+    [
+        ("99", []),
+        ("100", [("warn", ("node2",), "eth0 lost its link 50 times since it was created")]),
+        ("", []),
+        ("x", []),
+    ],
 )
 def test_a_link_that_is_lost_again_and_again_is_told(tmp_path, changes, told):
     """Down and up are two changes; a few of them are a switch that was started again."""
@@ -84,7 +89,7 @@ def test_a_link_that_is_lost_again_and_again_is_told(tmp_path, changes, told):
 
 
 @pytest.mark.parametrize(
-    ("failures", "told"), [(49, []), (77, [("warn", ("node2",), "eth0 lost its link 77 times since it exists")])]
+    ("failures", "told"), [(49, []), (77, [("warn", ("node2",), "eth0 lost its link 77 times since it was created")])]
 )
 def test_a_bonds_member_tells_its_losses_itself(tmp_path, failures, told):
     """The bond itself stays up, and counts nothing."""

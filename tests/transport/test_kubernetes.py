@@ -224,7 +224,7 @@ REFUSED = (
         ),
         ('Error from server (NotFound): pods "p" not found', "its successor has a new name, which"),
         ("error: unable to upgrade connection: pod p does not have a host assigned", "not scheduled"),
-        ('error: unable to upgrade connection: container not found ("trainer")', "`kubectl logs --previous POD` tell"),
+        ('error: unable to upgrade connection: container not found ("trainer")', "`kubectl logs --previous POD` show"),
         ("error: container x is not valid for pod p out of: a, b", "name one of its own: SELECTOR:CONTAINER"),
         ("error: cannot exec into a container in a completed pod; current phase is Succeeded", "the pod has ended"),
         ("error: error dialing backend: dial tcp 10.0.0.7:10250: i/o timeout", "does not reach the kubelet"),

@@ -112,7 +112,7 @@ def test_a_node_that_the_job_had_is_not_one_that_was_never_its_own():
     job = Slurm({"SLURM_JOB_ID": "4", "SLURM_JOB_NODELIST": "gpu[7-8]"})
     assert job.explain("gpu7", 1, said) == (
         "Slurm took the node out of the allocation: it is down, or was (srun: node configuration is not available);"
-        " `scontrol show node gpu7` tells why"
+        " `scontrol show node gpu7` shows why"
     )
     assert job.explain("gpu9", 1, said).startswith("the node is not in the allocation (srun: ")
 

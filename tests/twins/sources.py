@@ -67,7 +67,7 @@ INFORMATION: tuple[tuple[str, Callable[[Platform], bool], str], ...] = (
     (
         r"PCI (network|adapter): (iommu_group|numa_node)",
         every,
-        "no check asks: nvidia-smi topo tells which adapter is near",
+        "no check asks: nvidia-smi topo shows which adapter is near",
     ),
     (r"class/net/NAME/address", every, "only the training interface's own is compared: RDMA ports have GIDs"),
     (

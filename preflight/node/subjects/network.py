@@ -196,7 +196,7 @@ def offloads(driver: Driver, name: str) -> list[str] | dict[str, str]:
     try:
         return [offload for offload, command in OFFLOADS.items() if any(driver.ask(name, command)[4:8])]
     except OSError as error:
-        return missing("the driver does not tell", "absent") if error.errno in NO_SPEED else missing(str(error))
+        return missing("the driver does not report it", "absent") if error.errno in NO_SPEED else missing(str(error))
 
 
 def place_of(held: bytearray) -> int:
@@ -253,7 +253,7 @@ def duplex(folder: str) -> str | dict[str, str]:
         text = read_text(f"{folder}/duplex").strip()
     except OSError:  # of what has no link, or is down
         text = "unknown"
-    return text if text in ("full", "half") else missing("the driver does not tell", "absent")
+    return text if text in ("full", "half") else missing("the driver does not report it", "absent")
 
 
 def lanes(folder: str) -> list[int] | dict[str, str]:

@@ -48,7 +48,7 @@ def _headline(diagnosis: Diagnosis) -> str:
         where = f" ({printable(first.where)})" if first.where else ""
         return f"{printable(without_secrets(first.cause.meaning))}{where}   [{read}]"
     if diagnosis.consequences:
-        return f"cause: unknown. The lines tell only what followed from it.   [{read}]"
+        return f"cause: unknown. The lines show only what followed from it.   [{read}]"
     return f"no failure found in these lines   [{read}]"
 
 

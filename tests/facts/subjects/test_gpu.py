@@ -20,7 +20,7 @@ GPU = Gpu(
     mig_mode="Disabled",
     processes=0,
 )
-SILENT = Missing("the driver does not tell", "absent")
+SILENT = Missing("the driver does not report it", "absent")
 
 
 @pytest.mark.parametrize(("processes", "busy"), [(0, False), (2, True), (SILENT, False)])

@@ -11,7 +11,7 @@ from preflight.facts.value import Missing
 from tests.facts.answers import decoded, wire
 
 replace = msgspec.structs.replace
-SILENT = Missing("the driver does not tell", "absent")
+SILENT = Missing("the driver does not report it", "absent")
 PORT = RdmaPort(
     number=1,
     state="ACTIVE",

@@ -87,9 +87,9 @@ def test_a_text_that_can_be_divided_in_too_many_ways_stays_as_it_is(joint: str):
 
 def test_a_value_may_stand_in_two_places(matcher: Matcher):
     """Both places hold the same; a message where they differ is another one."""
-    both = Matcher({"`describe {{pod}}` and `logs {{pod}}` tell why": "见 `describe {{pod}}` 和 `logs {{pod}}`"})
-    assert both.say("`describe n1` and `logs n1` tell why") == "见 `describe n1` 和 `logs n1`"
-    assert both.say("`describe n1` and `logs n2` tell why") == "`describe n1` and `logs n2` tell why"
+    both = Matcher({"`describe {{pod}}` and `logs {{pod}}` show why": "见 `describe {{pod}}` 和 `logs {{pod}}`"})
+    assert both.say("`describe n1` and `logs n1` show why") == "见 `describe n1` 和 `logs n1`"
+    assert both.say("`describe n1` and `logs n2` show why") == "`describe n1` and `logs n2` show why"
 
 
 @pytest.mark.parametrize("value", ["{{x}}", "{nodes}", "{0.__class__}", "%s", "\\g<0>", "\0" + "9" * 20 + "\0. xx"])

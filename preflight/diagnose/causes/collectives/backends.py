@@ -98,7 +98,7 @@ CAUSES = (
     ),
     Cause(
         "ucc-no-transport",
-        "UCC has no transport layer that it can use",
+        "UCC has no transport layer that it can use here",
         (
             r"ucc +error .*(?:no tls are selected|no cl (?:context|teams?) (?:were )?created)",
             r"cl_basic +error no tl teams were created",

@@ -132,7 +132,7 @@ CAUSES = (
     ),
     Cause(
         "world-size-mismatch",
-        "the ranks do not agree on how many they are",
+        "the ranks do not agree on how many there are (world size)",
         (
             r"invalid rank requested : \d+/\d+",
             r"world[_ ]?size .*(?:does not match|mismatch|is not equal|differs|not match)",
@@ -200,7 +200,7 @@ CAUSES = (
     ),
     Cause(
         "master-not-a-member",
-        "the address of rank 0 is of a node that has no rank, or that others do not reach",
+        "the address of rank 0 belongs to a node that has no rank, or that the others do not reach",
         (
             r"finds no bundles on master_addr",
             r"runner\.py targets",

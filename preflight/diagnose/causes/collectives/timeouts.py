@@ -71,7 +71,8 @@ CAUSES = (
     ),
     Cause(
         "store-wait-timeout",
-        "a rank waited for a key of the store that never came: the rank that writes it is not there, or the store's process ended",
+        "a rank waited for a key of the store that never came: the rank that should write it is not there, or"
+        " the store's process ended",
         (
             r"wait timeout after",
             r"socket timeout",

@@ -182,7 +182,7 @@ CAUSES = (
     ),
     Cause(
         "cuda-init-failed",
-        "CUDA could not be initialised on this node",
+        "CUDA could not be initialised on this node (CUDA initialization error)",
         (
             r"cuda initialization: .*(?:unexpected|unknown) error",
             r"cuda unknown error",

@@ -234,7 +234,7 @@ CAUSES = (
     ),
     Cause(
         "mixed-launchers",
-        "the job is started twice over: by a launcher inside another one",
+        "the job is started twice: by a launcher inside another one",
         (
             r"lightning.*already (?:running|initialized) .*distributed",
             r"process group .*(?:is )?already (?:been )?initialized",

@@ -80,8 +80,8 @@ CAUSES = (
             r"something is wrong with the boot of the nodes",
             r"nodes \S+ are still not ready",
         ),
-        "read the node's own log before that moment (kernel, power, link); `sinfo -R` and `scontrol show node`; leave it out"
-        " (`--exclude`)",
+        "read the node's own log before that moment (kernel, power, link), `sinfo -R` and `scontrol show node`;"
+        " leave the node out (`--exclude`)",
         "Slurm; Kubernetes",
         check="reach.every_node_answers",
         weight=8,
@@ -122,7 +122,7 @@ CAUSES = (
     ),
     Cause(
         "cancelled",
-        "somebody, or a rule of the scheduler, cancelled the job",
+        "a user, or a rule of the scheduler, cancelled the job",
         (
             r"\*\*\* (?:job|step) [\d.]+ on \S+ cancelled at",
             r"job .*cancelled at",

@@ -197,7 +197,7 @@ CAUSES = (
     ),
     Cause(
         "custom-all-reduce",
-        "the server's own all-reduce cannot work between these GPUs",
+        "the server's own all-reduce (custom all-reduce) cannot work between these GPUs",
         (
             r"custom_all_reduce\S*.*(?:error|failed|invalid)",
             r"custom allreduce .*(?:fail|error|invalid)",

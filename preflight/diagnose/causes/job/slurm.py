@@ -78,7 +78,7 @@ CAUSES = (
     ),
     Cause(
         "pmi-missing",
-        "srun and the program disagree about PMI, so every task takes itself for the only one",
+        "srun and the program disagree about PMI, so every task takes itself for the only rank",
         (
             r"was not built with (?:slurm|pmi)",
             r"srun .*pmi.*(?:not|fail|support)",

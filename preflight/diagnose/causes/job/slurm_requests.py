@@ -131,11 +131,11 @@ CAUSES = (
     ),
     Cause(
         "slurm-inherited",
-        "srun or sbatch inherited variables of Slurm that contradict what it was asked: of an allocation around it, or of the node it was"
-        " submitted from",
+        "srun or sbatch inherited variables of Slurm that contradict its options: from an allocation around it,"
+        " or from the node it was submitted from",
         (r"slurm_mem_per_\w+.* mutually exclusive", r"set by two different environment variables slurm_\w+"),
-        "submit from a login node, or `unset` the variables that the line names (SLURM_MEM_PER_NODE, SLURM_CPUS_PER_TASK,"
-        " SLURM_TRES_PER_TASK) before",
+        "submit from a login node, or first `unset` the variables that the line names (SLURM_MEM_PER_NODE,"
+        " SLURM_CPUS_PER_TASK, SLURM_TRES_PER_TASK)",
         "Slurm, sbatch(1)",
         weight=6,
     ),
@@ -144,8 +144,8 @@ CAUSES = (
         "the job does not have as much memory left as a step of srun asks for: other steps hold it, or slurmctld has just been"
         " started again and counts what it forgot",
         (r"memory required by task is not available",),
-        "`scontrol show step` lists the steps that hold it; srun --overlap --mem=0, or more for the job (sbatch --mem);"
-        " once `scontrol ping` says UP, start it again",
+        "`scontrol show step` lists the steps that hold it; start with srun --overlap --mem=0, or ask for more"
+        " memory (sbatch --mem); once `scontrol ping` says UP, start it again",
         "Slurm",
         weight=7,
     ),
