@@ -51,12 +51,27 @@ def test_shared_memory_is_enough(node, settings):
     gpus = len(node.gpu.readable())
     wanted = settings.limits.shm_min_bytes_per_gpu * gpus if gpus else settings.limits.shm_min_bytes
     free = node.limits.free_shared_memory_bytes()
+    if node.limits.shm_is_writable is False:
+        message = "shared memory: /dev/shm may not be written here: it is mounted read-only, or its mode is not 1777"
+        raise Blame(message, nodes=[node.name], is_advisory=node.backend != "nccl" or gpus < 2)
     if free < wanted:
         held = present(node.limits.shm_total_bytes, "size of /dev/shm")
         message = f"shared memory: {free >> 20} of {held >> 20} MiB are free in /dev/shm"
         message += f"; wanted at least {wanted >> 20} MiB for {gpus} GPU{'s' * (gpus != 1)}"
         is_sure = node.backend == "nccl" and gpus > 1 and free < NCCL_SEGMENT_BYTES * gpus
         raise Blame(message, nodes=[node.name], is_advisory=not is_sure)
+
+
+def test_devices_of_every_program_are_there(node):
+    """/dev/null, /dev/zero and /dev/urandom are devices, and the user may use them.
+
+    A program that root ran with `-o /dev/null`, and that replaces its output, leaves a plain file there: it fills up
+    with what others throw away, and users get "/dev/null: Permission denied" from every script that starts a job.
+    Fix: `rm -f /dev/null && mknod -m 666 /dev/null c 1 3` as root on the nodes named (/dev/zero: c 1 5, /dev/urandom:
+    c 1 9), or a reboot.
+    """
+    faults = present(node.limits.device_faults, "devices")
+    assert not faults, "; ".join(faults)
 
 
 @pytest.mark.advisory

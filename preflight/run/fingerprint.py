@@ -26,6 +26,7 @@ MOVING = (
     "kernel.memory_available_bytes",
     "kernel.swap_used_bytes",
     "kernel.files_held",
+    "kernel.connections_held",
     "kernel.log.*.age_seconds",
     "limits.shm_free_bytes",
     "limits.leftovers",

@@ -178,6 +178,12 @@ def _files(node: NodeFacts) -> str:
     return words if held >= MOST_FILES else ""
 
 
+def _connections(node: NodeFacts) -> str:
+    held = present(node.kernel.connections_held, "connections that the packet filter keeps track of")
+    words = f"{held:.0%} of the connections that the packet filter may keep track of are there: it drops what is new"
+    return words if held >= MOST_FILES else ""
+
+
 def narrow_links(node: NodeFacts) -> str:
     """Which adapters behind the job's interfaces have fewer PCIe lanes than they and their slots could have."""
     found = {name: node.network.interface(name).lanes for name in _links_of_job(node)}
@@ -228,6 +234,13 @@ FRAGILE: tuple[Fault[NodeFacts], ...] = (
         "`sysctl -w fs.file-max=<more>` on the nodes named; `lsof | awk '{print $1}' | sort | uniq -c | sort -n` shows "
         "who holds them",
         "kernel, Documentation/admin-guide/sysctl/fs.rst, file-max and file-nr",
+    ),
+    Fault(
+        "tracked connections",
+        _connections,
+        "`sysctl -w net.netfilter.nf_conntrack_max=<more>` on the nodes named; `conntrack -S` and `conntrack -L` show "
+        "whose they are",
+        "kernel, Documentation/networking/nf_conntrack-sysctl.rst",
     ),
     Fault(
         "duplex of the links",
@@ -334,18 +347,30 @@ def bonds_of_job(node: NodeFacts) -> str:
     return ", ".join(found.values())
 
 
+def _selinux(node: NodeFacts) -> str:
+    held = node.kernel.enforces_selinux
+    if isinstance(held, Missing) and held.kind == "absent":
+        return "off"
+    return "enforcing" if present(held, "SELinux") else "permissive"
+
+
 # What decides how fast TCP is, and whether a node with several interfaces answers on the right one.
 NETWORK_SETTINGS = (
     *("net.core.rmem_max", "net.core.wmem_max", "net.core.netdev_max_backlog", "net.core.somaxconn"),
     *("net.core.default_qdisc", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control"),
     *("net.ipv4.tcp_mtu_probing", "net.ipv4.conf.all.rp_filter", "net.ipv4.conf.all.arp_ignore"),
-    "net.ipv4.conf.all.arp_announce",
+    *("net.ipv4.conf.all.arp_announce", "net.ipv4.tcp_sack", "net.ipv4.tcp_window_scaling", "net.ipv4.tcp_timestamps"),
+    "net.ipv6.conf.all.disable_ipv6",
 )
 
 
-# Whether a full NUMA node is reclaimed instead of using another one, whether pages of ranks are swapped out, and
-# whether ranks of one user may read each other's memory.
-SETTINGS = ("vm.zone_reclaim_mode", "vm.swappiness", "kernel.yama.ptrace_scope")
+# Whether a full NUMA node is reclaimed instead of using another one, whether pages of ranks are swapped out, how many
+# files and pieces of memory a process may map, whether ranks of one user may read each other's memory, and whether a
+# user may start containers.
+SETTINGS = (
+    *("vm.zone_reclaim_mode", "vm.swappiness", "vm.max_map_count", "kernel.yama.ptrace_scope"),
+    "kernel.apparmor_restrict_unprivileged_userns",
+)
 
 
 def _setting(name: str) -> Row:
@@ -432,6 +457,17 @@ SAME = (
         "NUMA balancing",
         lambda node: "on" if present(node.kernel.numa_balancing, "NUMA balancing") else "off",
         "`sysctl -w kernel.numa_balancing=<the others' value>` on the nodes named: it moves pages under running ranks",
+    ),
+    Row(
+        "SELinux",
+        _selinux,
+        "`setenforce 0` or 1 on the nodes named, and SELINUX in /etc/selinux/config, as on the others",
+    ),
+    Row(
+        "containers of users",
+        lambda node: "allowed" if present(node.kernel.users_make_namespaces, "user namespaces") else "refused",
+        "`sysctl -w user.max_user_namespaces=<the others' value>` on the nodes named (Debian: also "
+        "kernel.unprivileged_userns_clone=1): enroot, Apptainer and Podman need them",
     ),
     Row(
         "overcommitment of memory",
@@ -539,6 +575,13 @@ LOG: tuple[Fault[NodeFacts], ...] = (
         "`ausearch -m avc -ts today` or `aa-status` on the nodes named; start the container with "
         "`--security-opt label=disable` (SELinux) or `--security-opt apparmor=unconfined`, or label its devices",
         "kernel, Documentation/admin-guide/LSM",
+    ),
+    Fault(
+        "refused by a limit",
+        lambda node: _logged(node, "refused"),
+        "processes: TasksMax of the slice or service, `--pids-limit`, podPidsLimit; open files: `sysctl -w "
+        "fs.file-max=<more>`; memory of data: `ulimit -d unlimited`, on the nodes named",
+        "kernel/cgroup/pids.c, fs/file_table.c, mm/mmap.c",
     ),
     Fault(
         "crashes of the kernel",

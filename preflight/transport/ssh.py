@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 # At its level ERROR ssh says neither "Connection closed" nor "timed out" of a connection that had been made.
 SILENT = (
     "ssh ended without a message: sshd closed the connection, or said nothing for 15 s, as where what it asks for "
-    "users and keys (LDAP, sssd) does not answer, or where large packets are lost on the way (an MTU: `ping -M do -s "
-    "1472`)"
+    "users and keys (LDAP, sssd) does not answer, or PAM lets nobody in (no Slurm job there, /run/nologin), or where "
+    "large packets are lost on the way (an MTU: `ping -M do -s 1472`)"
 )
 FAILED = 255  # ssh's own exit code; any other one is that of the command
 
@@ -41,8 +41,40 @@ OPTIONS = (
 # What ssh prints when the connection was closed before authentication.
 CLOSED_EARLY = ("kex_exchange_identification", "Connection closed by", "Connection reset by")
 
-# ssh's own words -> what is wrong, and what to do.
+# ssh's own words -> what is wrong, and what to do. The first that fits: a refused key ends in "Permission denied" too.
+NO_PROCESS = "sshd takes the login and starts nothing for it"
 CAUSES = (
+    ("UNPROTECTED PRIVATE KEY FILE", "ssh leaves out a private key that others may read", "chmod 600 <the key>"),
+    ("agent refused operation", "the ssh agent did not sign with the key", "unlock it: ssh-add -l, ssh-add"),
+    (
+        "Too many authentication failures",
+        "the ssh agent offered more keys than sshd tries",
+        "give {host} its IdentityFile and IdentitiesOnly=yes in ~/.ssh/config",
+    ),
+    ("Bad owner or permissions on", "ssh does not read a file of yours that others may write", "chmod 600 <the file>"),
+    ("ad configuration option", "ssh does not know an option of its configuration", "correct it: ssh -G {host}"),
+    (
+        "Unable to negotiate",
+        "ssh and sshd have no algorithm in common",
+        "update sshd on {host}, or allow what it offers in ~/.ssh/config (ssh -v {login} names it)",
+    ),
+    (
+        "pam_slurm_adopt",
+        "Slurm lets nobody in who has no job on the node",
+        "run inside an allocation with --hosts=slurm, or allocate {host} first",
+    ),
+    ("pam_nologin", "the node is starting or shutting down", "wait, or remove /run/nologin on {host}"),
+    ("account has expired", "the account has expired", "chage -l <user> on {host}"),
+    ("by PAM account configuration", "PAM lets the account in nowhere", "see /etc/security/access.conf on {host}"),
+    ("request failed on channel", NO_PROCESS, "end processes on {host}, or raise its limit of them (TasksMax, nproc)"),
+    ("administratively prohibited", NO_PROCESS, "raise MaxSessions in sshd_config on {host}"),
+    ("Session open refused by peer", NO_PROCESS, "raise MaxSessions in sshd_config on {host}"),
+    (
+        "message authentication code incorrect",
+        "bytes change on the way",
+        "look at cable, adapter and firmware of {host}",
+    ),
+    ("UNKNOWN port 65535", "the ProxyCommand or jump host ended", "try it alone: ssh -v {login}"),
     ("Host key verification failed", "the host key is unknown or has changed", "log in once by hand: ssh {login}"),
     ("Permission denied", "login refused", "install your key: ssh-copy-id {login}"),
     ("Could not resolve hostname", "the name does not resolve", "check the spelling, DNS or /etc/hosts"),

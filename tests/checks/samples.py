@@ -149,6 +149,13 @@ def leaves_by(run: FakeRun, node: str, peer: str, interface: str | Missing) -> F
     return _route(run, node, peer, interface=interface)
 
 
+def with_route(run: FakeRun, node: str, peer: str, **values: Any) -> FakeRun:
+    """Another way from a node to a peer, to every peer where none is named."""
+    for name in [peer] if peer else [other for other in run.names if other != node]:
+        run = _route(run, node, name, **values)
+    return run
+
+
 def comes_back(run: FakeRun, node: str, peer: str, interface: str) -> FakeRun:
     """An interface of a node has the address of a peer."""
     own = run.cluster[peer].network.training_interface.address()

@@ -44,6 +44,18 @@ BROKEN = (
         "64 of 65536 MiB are free in /dev/shm; wanted at least 8192 MiB for 8 GPUs",
     ),
     Broken(
+        "limits.devices_of_every_program_are_there",
+        healthy().broken("node2", "limits", device_faults=("/dev/null is no device",)),
+        ("node2",),
+        "/dev/null is no device",
+    ),
+    Broken(
+        "limits.shared_memory_is_enough",
+        roce().broken("node2", "limits", shm_is_writable=False),
+        ("node2",),
+        "/dev/shm may not be written here",
+    ),
+    Broken(
         "limits.nothing_is_left_behind",
         healthy().broken("node2", "limits", leftovers=("/dev/shm/preflight-x",)),
         ("node2",),

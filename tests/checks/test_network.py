@@ -18,6 +18,7 @@ from tests.checks.samples import (
     leaves_by,
     with_gateways,
     with_interface,
+    with_route,
     with_second_address,
 )
 
@@ -47,6 +48,12 @@ def on_cards(run, node):
 
 OVER_TCP = replace(healthy(4), backend="nccl")
 BROKEN = (
+    Broken(
+        "network.peers_are_taken_for_their_own_cards",
+        with_route(healthy(), "node2", "node3", card="02:00:00:00:00:99", is_written=True),
+        ("node2",),
+        "10.0.0.3 of node3 is taken for 02:00:00:00:00:99 by a static entry",
+    ),
     Broken(
         "network.hardware_addresses_are_unique",
         healthy(4).broken_interface("node3", mac="02:00:0a:00:00:01"),
@@ -193,15 +200,9 @@ BROKEN = (
     ),
     Broken(
         "network.routes_to_peers_leave_by_the_training_interface",
-        leaves_by(healthy(), "node2", "node3", "wlan0"),
+        with_route(healthy(), "node2", "node3", interface=Missing("no route"), refused="a blackhole route"),
         ("node2",),
-        "packets to node3 leave by wlan0",
-    ),
-    Broken(
-        "network.routes_to_peers_leave_by_the_training_interface",
-        leaves_by(healthy(), "node2", "node3", Missing("no route to 10.0.0.3: No route to host", "absent")),
-        ("node2",),
-        "no route leads to node3",
+        "packets to node3 do not leave: a blackhole route",
     ),
 )
 

@@ -88,6 +88,33 @@ def test_what_ssh_says_is_told_with_what_to_do(sign, cause, fix):
     assert fix.format(host="node7", login="node7", port=port) in reason
 
 
+@pytest.mark.parametrize(
+    ("stderr", "words"),
+    [
+        (
+            (
+                "Permissions 0644 for '/h/id' are too open.\nWARNING: UNPROTECTED PRIVATE KEY FILE!\n"
+                "me@node7: Permission denied (publickey)."
+            ),
+            "chmod 600",
+        ),
+        (
+            (
+                "sign_and_send_pubkey: signing failed for ED25519 key from agent: agent refused operation\n"
+                "me@node7: Permission denied (publickey)."
+            ),
+            "ssh-add",
+        ),
+        ("Access denied by pam_slurm_adopt: you have no active jobs on this node", "--hosts=slurm"),
+        ("Received disconnect from 10.0.0.7 port 22:2: Too many authentication failures", "IdentitiesOnly=yes"),
+        ("/h/.ssh/config: line 3: Bad configuration option: usekeychain\n/h/.ssh/config: terminating", "ssh -G node7"),
+    ],
+)
+def test_the_cause_is_told_before_what_it_ends_in(stderr, words):
+    """Of several lines that ssh says, the one that somebody can act on."""
+    assert words in SSH.explain("node7", 255, stderr)
+
+
 @pytest.mark.parametrize(("stderr", "reason"), [("a\n\nlast words \n", "last words"), ("", ssh.SILENT)])
 def test_what_we_do_not_know_is_told_as_it_is(stderr, reason):
     """The last line, or that there was none."""

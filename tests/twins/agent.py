@@ -123,6 +123,8 @@ def become(order):
     if not os.path.exists(f"{folder}/dev/kmsg"):  # this machine's own is not the node's; a container has this instead
         mount("/dev/null", "/dev/kmsg", flags=MS_BIND)
     os.chdir("/")
+    for command in answers.get("mounts", []):
+        subprocess.run(command.split(), capture_output=True, check=True)
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/opt/twin"}
     environment |= answers["environment"]
     if answers["user_id"]:
@@ -147,6 +149,8 @@ def bring_up(answers):
         first = answers["interfaces"][0]["name"]  # a gateway need not be in its subnet, as in a pod
         command = ["ip", "route", "add", "default", "via", gateway, "dev", first, "onlink"]
         subprocess.run(command, capture_output=True, check=False)  # an interface that is down has no route
+    for command in answers.get("commands", []):  # routes, rules and filters as somebody has set them by hand
+        subprocess.run(command.split(), capture_output=True, check=True)
 
 
 def wait_for_links(names):

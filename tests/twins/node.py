@@ -20,6 +20,8 @@ SYSCTLS = {
     "vm/overcommit_memory": "0",
     "fs/file-nr": "9984\t0\t9223372036854775807",
     "vm/zone_reclaim_mode": "0",
+    "vm/max_map_count": "65530",
+    "user/max_user_namespaces": "15000",
     "vm/swappiness": "60",
     "kernel/yama/ptrace_scope": "1",
     "kernel/numa_balancing": "0",
@@ -30,6 +32,10 @@ SYSCTLS = {
     "net/ipv4/tcp_rmem": "4096\t131072\t6291456",
     "net/ipv4/tcp_congestion_control": "cubic",
     "net/ipv4/conf/all/rp_filter": "0",
+    "net/ipv4/tcp_sack": "1",
+    "net/ipv4/tcp_timestamps": "1",
+    "net/ipv4/tcp_window_scaling": "1",
+    "net/ipv6/conf/all/disable_ipv6": "0",
 }
 SINCE_START = 1e9  # seconds: longer than any machine runs
 WITH_SITE = """#!/bin/bash

@@ -7,12 +7,19 @@ from dataclasses import dataclass
 
 from preflight.ledger.findings import Finding
 
-from . import faults_field, faults_gpu, faults_log, faults_node, faults_rdma
+from . import faults_field, faults_gpu, faults_log, faults_node, faults_rdma, faults_system
 from .faults import Fault
 from .platform import Platform
 from .twin import Twin, notable
 
-ALL = (*faults_node.FAULTS, *faults_gpu.FAULTS, *faults_rdma.FAULTS, *faults_field.FAULTS, *faults_log.FAULTS)
+ALL = (
+    *faults_node.FAULTS,
+    *faults_gpu.FAULTS,
+    *faults_rdma.FAULTS,
+    *faults_field.FAULTS,
+    *faults_log.FAULTS,
+    *faults_system.FAULTS,
+)
 
 
 def fitting(platform: Platform) -> list[Fault]:

@@ -16,6 +16,7 @@ class LogEvent(Value, frozen=True):
 
     # "xid", "sxid", "driver", "oom", "pcie", "link", "rdma", "network", "machine", "hang", "crash", "storage",
     # "wear" of a GPU, "accelerator" of another kind, "bandwidth" and "power" of a PCIe device, "denied" of its file,
+    # "refused" by a limit,
     # "virtual" of a guest's interface
     kind: Text
     code: Count  # the Xid; 0 elsewhere
@@ -70,6 +71,9 @@ class Kernel(Value, frozen=True, kw_only=True):
     memory_overcommit: Count | Missing = NOT_REPORTED  # vm.overcommit_memory: 2 refuses what is not backed by memory
     numa_balancing: Count | Missing = NOT_REPORTED  # kernel.numa_balancing: 0 leaves pages where they are
     files_held: float | Missing = NOT_REPORTED  # share of the files that the whole machine may have open
+    connections_held: float | Missing = NOT_REPORTED  # share of those that the packet filter may keep track of
+    enforces_selinux: bool | Missing = NOT_REPORTED  # absent where SELinux is off
+    users_make_namespaces: bool | Missing = NOT_REPORTED  # user namespaces, which containers of users need
     most_processes: Count | Missing = NOT_REPORTED  # of the whole machine, threads included: pid_max, threads-max
     has_smt: bool | Missing = NOT_REPORTED  # two threads a core
     has_boost: bool | Missing = NOT_REPORTED  # beyond the base frequency

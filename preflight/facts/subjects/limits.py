@@ -21,6 +21,8 @@ class Limits(Value, frozen=True, kw_only=True):
     shm_total_bytes: Count | Missing
     shm_free_bytes: Count | Missing
     leftovers: tuple[Text, ...]  # /dev/shm/preflight-* of an earlier run
+    shm_is_writable: bool | Missing = NOT_REPORTED
+    device_faults: tuple[Text, ...] | Missing = NOT_REPORTED  # of /dev/null and the like
     address_space_soft_bytes: Limit | Missing = NOT_REPORTED
     file_size_soft_bytes: Limit | Missing = NOT_REPORTED
     cpu_time_soft_seconds: Limit | Missing = NOT_REPORTED

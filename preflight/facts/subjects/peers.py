@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.facts.value import Missing, Seconds, Text, Value, must_be_addresses, present
+from preflight.facts.value import Count, Missing, Seconds, Text, Value, must_be_addresses, present
 
 
 class Route(Value, frozen=True):
@@ -17,6 +17,10 @@ class Route(Value, frozen=True):
     reverse: Text | Missing = Missing("not asked", "absent")  # the name that the address has here; absent: none
     reverse_addresses: tuple[Text, ...] = ()  # what that name resolves to here
     reverse_seconds: Seconds | Missing = Missing("not asked", "absent")
+    mtu: Count | Missing = Missing("not asked", "absent")  # of packets to the peer, as the route or a router cuts them
+    card: Text | Missing = Missing("not among the neighbours", "absent")  # the hardware address that it is sent to
+    is_written: bool = False  # by hand, and for good: no answer of the peer changes it
+    refused: Text = ""  # what the kernel has in place of a route to the peer
 
     def __post_init__(self) -> None:
         must_be_addresses(*self.resolved, *self.resolved_fqdn, *self.reverse_addresses)

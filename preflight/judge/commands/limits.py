@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from preflight.errors import FactMissing
+from preflight.facts.value import Missing
 from preflight.judge.commands.words import Case, Remedy, Row, as_file, as_root, into_file
 
 FILE = "/etc/security/limits.d/90-preflight.conf"
@@ -43,6 +44,25 @@ def _leftovers(case: Case) -> Remedy:
     return Remedy(shlex.join(["rm", "-r", "--", *case.node.limits.leftovers]))
 
 
+DEVICES = {"/dev/null": "3", "/dev/zero": "5", "/dev/urandom": "9"}  # and the number of the character device 1
+
+
+def _devices(case: Case) -> Remedy:
+    told = case.node.limits.device_faults
+    broken = [] if isinstance(told, Missing) else [path for path in DEVICES if any(path in text for text in told)]
+    if not broken:
+        raise FactMissing("devices", "all are there")
+    steps = [
+        step
+        for path in broken
+        for step in (
+            as_root(case.node, "rm", "-f", path),
+            as_root(case.node, "mknod", "-m", "666", path, "c", "1", DEVICES[path]),
+        )
+    ]
+    return Remedy(" && ".join(steps))
+
+
 def _ports(case: Case) -> Remedy:
     """A wider range; only their owner knows which connections are too many."""
     low, high = case.node.network.ephemeral_ports
@@ -58,6 +78,7 @@ ROWS: dict[str, Row] = {
     "limits.enough_files_may_be_open": _limit("nofile", "65536"),
     "limits.processes_may_be_started": _limit("nproc", "unlimited"),
     "limits.shared_memory_is_enough": _shared_memory,
+    "limits.devices_of_every_program_are_there": _devices,
     "limits.nothing_is_left_behind": _leftovers,
     "ports.ephemeral_ports_are_enough": _ports,
 }

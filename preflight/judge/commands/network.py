@@ -169,6 +169,9 @@ def _exact(case: Case) -> Remedy:
     return exported(NCCL_SOCKET_IFNAME=f"={right_interface(case).name}")
 
 
+KEPT_BY_A_ROUTE = ("a blackhole route", "an unreachable route")  # another route to the peer goes before it
+
+
 def _route(case: Case) -> Remedy:
     """A route of its own to each peer whose packets leave elsewhere, where both are in one subnet."""
     interface = case.node.network.training_interface
@@ -176,7 +179,12 @@ def _route(case: Case) -> Remedy:
     commands = []
     for route in case.node.peers.routes:
         address = ipaddress.ip_address(route.address.partition("%")[0])
-        if route.leaves_by() != interface.name and address.version == network.version and address in network:
+        is_kept = route.refused in KEPT_BY_A_ROUTE
+        if (
+            (is_kept or route.leaves_by() != interface.name)
+            and address.version == network.version
+            and address in network
+        ):
             words = ("ip", "route", "replace", str(address), "dev", interface.name, "src", interface.address())
             commands.append(as_root(case.node, *words))
     if not commands:

@@ -8,7 +8,7 @@ import time
 
 from preflight.node.agent import netlink
 from preflight.node.agent import sockets as socket
-from preflight.node.agent.missing import missing
+from preflight.node.agent.missing import missing, read_lines
 from preflight.node.sources.names import LIMIT_S, NOT_KNOWN, addresses_of, ask_all
 from preflight.node.subjects.ports import holder_of_port
 
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 ASKED_BACK = 8  # of how many peers the names are asked for by address: the first, so rank 0's node is among them
 BACK = "by address "
 LOOPBACK = 1  # its index; an address of the node itself is told by the interface that has it
+REFUSED = {  # what a look for a route ends with, and which kind of route or rule the kernel found
+    errno.ENETUNREACH: "there is no route",
+    errno.EHOSTUNREACH: "an unreachable route",
+    errno.EINVAL: "a blackhole route",
+    errno.EACCES: "a route or rule prohibits it",
+}
+ATF_COM, ATF_PERM = 0x2, 0x4  # linux/if_arp.h
+IP_MTU, IPV6_MTU = 14, 24  # linux/in.h, linux/in6.h
 DISCARD_PORT = 9  # connecting a UDP socket chooses a route and sends nothing
 
 
@@ -40,11 +48,12 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:  # noqa:
     names_of = dict(socket.if_nameindex())
     holders = {address: names_of[index] for index, _, address, _ in held if index in names_of}
     routed = {address for _, _, address, length in held if length == (128 if ":" in address else 32)}
+    cards = neighbours("/proc/net/arp")
     error, holder = try_bind(arguments["bind"]["port"]) if arguments["bind"] else ("", "")
     routes = []
     for peer in peers:
         found = route(peer, resolved=resolved, holders=holders, routed=routed)
-        routes.append({**found, **reverse(answers.get(f"{BACK}{peer['address']}"))})
+        routes.append({**found, **cards.get(peer["address"], {}), **reverse(answers.get(f"{BACK}{peer['address']}"))})
     return {
         "routes": routes,
         "master_addresses": master_addresses(master, resolved),
@@ -62,14 +71,17 @@ def route(
     peer: Mapping[str, str], *, resolved: Resolved, holders: Mapping[str, str], routed: Container[str]
 ) -> dict[str, Any]:
     """One peer: what its names give here, and where packets to it leave."""
+    refused = ""
     try:
-        source: Any = source_address(peer["address"])
+        source: Any
+        source, mtu = way_to(peer["address"])
         interface: Any = holders.get(source) or missing(f"no interface has {source}")
         if source not in routed:  # one for the whole node, behind whichever interface a router chose
             interface = way_out(peer["address"]) or interface
     except OSError as error:
         kind = "absent" if error.errno in netlink.NO_ROUTE else "failed"
-        source = interface = missing(f"no route to {peer['address']}: {error.strerror or error}", kind)
+        source = interface = mtu = missing(f"no route to {peer['address']}: {error.strerror or error}", kind)
+        refused = REFUSED.get(error.errno or 0, "")
     return {
         "name": peer["name"],
         "address": peer["address"],
@@ -77,7 +89,20 @@ def route(
         "resolved_fqdn": known(resolved, peer["fqdn"]),
         "interface": interface,
         "source": source,
+        "mtu": mtu,
+        "refused": refused,
     }
+
+
+def neighbours(path: str) -> dict[str, dict[str, Any]]:
+    """Of each address next door the card that this node takes it for, and whether somebody wrote that down for good."""
+    found = {}
+    text = read_lines(path)
+    for line in text.splitlines()[1:] if isinstance(text, str) else []:
+        words = line.split()
+        if len(words) == 6 and words[3].strip("0:") and int(words[2], 16) & ATF_COM:
+            found[words[0]] = {"card": words[3].lower(), "is_written": bool(int(words[2], 16) & ATF_PERM)}
+    return found
 
 
 def name_of(address: str) -> tuple[str, list[str], float]:
@@ -121,14 +146,19 @@ def master_addresses(name: str, resolved: Resolved) -> Any:
     return missing(f"{name}: {answer}") if isinstance(answer, OSError) else answer
 
 
-def source_address(address: str) -> str:
-    """The address that the kernel's routes give packets to `address`."""
+def way_to(address: str) -> tuple[str, Any]:
+    """The address that the kernel's routes give packets to `address`, and the size at which they are cut on the way."""
     family, kind, protocol, _, target = socket.getaddrinfo(
         address.encode(), DISCARD_PORT, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
     )[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.connect(target)
-        return str(probe.getsockname()[0]).partition("%")[0]
+        source = str(probe.getsockname()[0]).partition("%")[0]
+        is_ipv6 = family == socket.AF_INET6
+        try:
+            return source, probe.getsockopt(*((socket.IPPROTO_IPV6, IPV6_MTU) if is_ipv6 else (socket.SOL_IP, IP_MTU)))
+        except OSError as error:  # a sandbox without it
+            return source, missing(error.strerror or str(error), "absent")
 
 
 def way_out(address: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from preflight.node.agent.missing import missing, missing_because, read_lines
+from preflight.node.agent.missing import missing, missing_because, read_lines, read_text_or_missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ def collect(proc: str, sysfs: str) -> dict[str, Any]:
         "numa_balancing": count(f"{proc}/sys/kernel/numa_balancing"),
         "most_processes": least(count(f"{proc}/sys/kernel/pid_max"), count(f"{proc}/sys/kernel/threads-max")),
         "files_held": files_held(f"{proc}/sys/fs/file-nr"),
+        "connections_held": connections_held(f"{proc}/sys/net/netfilter"),
+        "enforces_selinux": selinux(f"{sysfs}/fs/selinux/enforce"),
+        "users_make_namespaces": users_make_namespaces(f"{proc}/sys"),
         "has_smt": flag(f"{cpu}/smt/active"),
         "has_boost": boost(cpu),
         "clock_source": read_lines(f"{sysfs}/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -49,6 +52,34 @@ def files_held(path: str) -> float | Missing:
         return missing(f"{path} holds no three figures: {text[:40]!r}")
     held, free, most = map(int, figures)
     return round((held - free) / most, 2)
+
+
+def selinux(path: str) -> FlagOrMissing:
+    """Whether SELinux refuses what its policy does not allow; the kernel ends this file with its figure."""
+    text = read_text_or_missing(path)
+    if isinstance(text, dict):
+        return text
+    return text == "1" if text in ("0", "1") else missing(f"{path} holds no figure: {text[:40]!r}")
+
+
+def users_make_namespaces(folder: str) -> FlagOrMissing:
+    """Whether a user who is not root may make user namespaces, as enroot, Apptainer and Podman do."""
+    most, clone = count(f"{folder}/user/max_user_namespaces"), count(f"{folder}/kernel/unprivileged_userns_clone")
+    if not isinstance(most, int):
+        return most
+    if not isinstance(clone, int):  # a switch of Debian's and Ubuntu's kernels
+        return bool(most) if clone["kind"] == "absent" else clone
+    return bool(most and clone)
+
+
+def connections_held(folder: str) -> float | Missing:
+    """The share of net.netfilter.nf_conntrack_max that is used; absent where no filter keeps track of connections."""
+    held, most = count(f"{folder}/nf_conntrack_count"), count(f"{folder}/nf_conntrack_max")
+    if not isinstance(held, int):
+        return held
+    if not isinstance(most, int):
+        return most
+    return round(held / most, 2) if most else missing("nf_conntrack_max is 0: as many as there is memory for", "absent")
 
 
 def least(*counts: CountOrMissing) -> CountOrMissing:

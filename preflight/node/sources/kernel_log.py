@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 # A line with none of these reports no event; searching thousands of lines for them takes 1 ms, the patterns take 20.
 SIGNS = (
     *(b"NVRM", b"SXid", b"Killed process", b"AER: ", b"PCIe Bus Error", b"mlx", b"bnxt_", b"irdma", b"efa "),
-    *(b"[Hardware Error]", b" UE ", b"blocked for more than", b" lockup", b"detected stall", b"NETDEV WATCHDOG"),
+    *(
+        b"[Hardware Error]",
+        b" UE ",
+        b"blocked for more than",
+        b" lockup",
+        b" LOCKUP",
+        b"detected stall",
+        b"NETDEV WATCHDOG",
+    ),
     *(b"GPU reset begin", b"hardware errors detected", b"amdgpu_job_timedout", b"emounting filesystem read-only"),
     *(b"I/O error", b"timeout, ", b"not responding", b"clock throttled"),
     *(b"nvidia: probe of", b"GPU init", b"temperature", b"containment event", b"Slot(", b"DMAR: ", b"AMD-Vi: "),
@@ -35,6 +43,12 @@ SIGNS = (
     *(b"Recovery Failed", b": probe of ", b"probe with driver", b"device inaccessible", b"; giving up"),
     *(b"SYN flooding", b" denied  {", b'apparmor="DENIED"'),
     *(b"equested reset", b"AQ command", b"Data path switched", b"transmit timed out", b"TX driver issue"),
+    *(b"fork rejected", b"file-max limit", b"exceed data ulimit", b"orphaned sockets", b"kthread starved"),
+    *(b"not responded in", b"I/O error on dev", b"borting journal", b"IO errors", b"rejecting I/O", b"Failing path"),
+    *(b"SQUASHFS error", b"Reset the device", b"list_add corruption", b"list_del corruption", b"use-after-free"),
+    *(b"Unable to handle kernel", b"stack is corrupted", b"hugepage pool", b"reclaim failed", b"fileid changed"),
+    *(b"out-of-data-space", b" frozen", b": tx hang", b"Fan Failure", b"Internal error", b"Driver Detection"),
+    *(b"{ name_connect }", b"{ name_bind }"),
     *(b"Malicious Driver", b"after probe failure", b"beegfs: ", b"ncountered a global fatal", b"uvm encountered"),
     *(b"lost from bus", b"unrecoverable state", b"NOT usable", b"heartbeat failed", b"declared device"),
 )
@@ -55,12 +69,18 @@ AT_START_S = 600.0  # while drivers and services come up, links go down and up a
 DENIED = (
     r"avc: +denied .*(?:name|path)=\"(?:/dev/)?(?:infiniband|uverbs|rdma_cm|nvidia|kfd|renderD)\S*\" .*"
     r"scontext=[^:]*:[^:]*:(?:container|spc|svirt|slurm|unconfined|user|staff)\w*:(?!.*permissive=1)"
+    r"|avc: +denied +{ name_(?:connect|bind) } .*scontext=[^:]*:[^:]*:(?:container|spc|svirt|slurm)\w*:"
+    r"(?!.*permissive=1)"
     r"|apparmor=\"DENIED\" .*profile=\"(?:docker|cri-|containers|crio|lxc)[^\"]*\" "
     r"name=\"/dev/(?:infiniband|nvidia|kfd|dri)"
 )
 # Kind, words that a line must have, and where its device stands.
 KINDS = (
-    ("oom", r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d+)", ""),
+    (
+        "oom",
+        r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d+)|killed due to inadequate hugepage pool",
+        "",
+    ),
     ("pcie", r"AER: .*(?:Uncorrect|Fatal)|PCIe Bus Error: severity=Uncorrect|DPC: containment event", "pci"),
     (
         "pcie",
@@ -100,14 +120,19 @@ KINDS = (
         "pci",
     ),
     ("rdma", r"hfi1.*(?:Critical temperature|freeze mode)|ionic .*heartbeat stalled", "pci"),
-    ("network", r"\bena .*(?:[Ww]atchdog timeout|Trigger reset is on|lost tx completions is above)", "pci"),
+    (
+        "network",
+        r"\bena .*(?:[Ww]atchdog timeout|Trigger reset is on|lost tx completions is above|Reset the device)",
+        "pci",
+    ),
     ("network", r"\bgve .*(?:Device requested reset|AQ commands? (?:\S+ )*timed out)", "pci"),
     ("network", r"\bmana .*HWC: (?:Request|Command) .*timed out", "pci"),
     ("network", r"temperature has gone above the \w+ thermal threshold|stopped because it has over heated", "pci"),
     ("network", r"Entering Safe Mode|[Ff]irmware recovery mode detected", "pci"),
-    ("network", r"transmit timed out, resetting|i40e .*(?:TX driver issue|Malicious Driver Detection event)", "pci"),
+    ("network", r"transmit timed out, resetting|i40e .*TX driver issue|Malicious Driver Detection event", "pci"),
+    ("network", r"vmxnet3 .*: tx hang|Fan Failure on Network Controller|mlx4_\w+ .*Internal error detected", "pci"),
     ("network", r"Detected (?:Hardware|Tx) Unit Hang|swiotlb buffer is full|IPv6 duplicate address .* detected", "pci"),
-    ("network", r"nf_conntrack: table full|neighbou?r table overflow|TCP: out of memory", ""),
+    ("network", r"nf_conntrack: table full|neighbou?r table overflow|TCP: (?:out of memory|too many orphaned)", ""),
     ("network", r"Possible SYN flooding on port .*Dropping request", ""),
     ("denied", DENIED, ""),
     # A corrected error is none: it says so itself, or has no severity.
@@ -115,16 +140,33 @@ KINDS = (
     ("machine", r"CPU\d+: (?:Package|Core) temperature.* above threshold, cpu clock throttled", ""),
     ("machine", r"Memory failure: .*(?:SIGBUS|SIGKILL|Killing|corruption)|Uncorrected hardware memory error", ""),
     ("machine", r"critical temperature reached|Marking clocksource '\w+' as unstable|NMI: .*(?:SERR|IOCK|parity)", ""),
-    ("hang", r"task .* blocked for more than \d+ seconds|(?:soft|hard) lockup|rcu\w*: .*detected stall", ""),
+    ("hang", r"task .* blocked for more than \d+ seconds|(?i:(?:soft|hard) lockup)|rcu\w*: .*detected stall", ""),
+    ("hang", r"rcu\w*: \S+ kthread starved for", ""),
+    ("refused", r"fork rejected by pids controller|VFS: file-max limit \d+ reached|VmData \d+ exceed data ulimit", ""),
     ("hang", r"RC watchdog: GPU is probably locked", ""),
     # A user program's own error is logged as "traps: python3[4711] general protection fault ip:...".
     (
         "crash",
-        r"BUG: unable to handle|kernel BUG at|Oops: |general protection fault, probably|: page allocation failure",
+        (
+            r"BUG: (?:unable to handle|kernel NULL|Bad |workqueue lockup|scheduling while atomic|KASAN|stack guard)"
+            r"|kernel BUG at|Oops: |general protection fault, probably|: page allocation failure"
+        ),
+        "",
+    ),
+    (
+        "crash",
+        r"list_(?:add|del) corruption|refcount_t: .*use-after-free|Unable to handle kernel|Kernel stack is corrupted",
         "",
     ),
     ("storage", r"BTRFS (?:error|critical)|nvme\w* .*Removing after probe failure|beegfs: .*Connect failed", ""),
     ("storage", r"Remounting filesystem read-only|I/O error, dev |nvme\w*: I/O .*timeout|server .* not responding", ""),
+    ("storage", r"has not responded in \d+ seconds|Buffer I/O error on dev|rejecting I/O to (?:offline|dead)", ""),
+    (
+        "storage",
+        r"NFS: .*reclaim failed|NFS: server .*fileid changed|out-of-data-space|ata\d\S*: exception .* frozen",
+        "",
+    ),
+    ("storage", r"[Aa]borting journal|JBD2: Detected IO errors|multipath: .*Failing path|SQUASHFS error", ""),
     (
         "storage",
         r"XFS \(.*(?:[Cc]orruption|[Ss]hutting down|shut down due to|log I/O error)|EXT4-fs error|: failed command:",

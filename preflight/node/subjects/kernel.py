@@ -37,13 +37,20 @@ BOOT_OPTIONS = (
     *("intel_pstate", "amd_pstate", "intel_idle.max_cstate"),
     *("iommu", "intel_iommu", "amd_iommu", "pci", "pcie_acs_override", "hugepages", "hugepagesz"),
     *("default_hugepagesz", "transparent_hugepage", "numa_balancing", "isolcpus", "processor.max_cstate"),
+    *("numa", "ipv6.disable", "selinux", "enforcing", "nox2apic", "noapic", "acpi", "swiotlb", "pcie_aspm"),
+    *("systemd.unified_cgroup_hierarchy", "cgroup_disable", "systemd.unit", "single", "preempt", "irqaffinity"),
+    *("rcu_nocbs", "cpuidle.off", "pti", "nopti", "spectre_v2"),
 )
 NETWORK_SETTINGS = (
     *("core.rmem_max", "core.wmem_max", "core.netdev_max_backlog", "core.somaxconn", "core.default_qdisc"),
     *("ipv4.tcp_rmem", "ipv4.tcp_wmem", "ipv4.tcp_congestion_control", "ipv4.tcp_mtu_probing"),
     *("ipv4.conf.all.rp_filter", "ipv4.conf.all.arp_ignore", "ipv4.conf.all.arp_announce"),
+    *("ipv4.tcp_sack", "ipv4.tcp_window_scaling", "ipv4.tcp_timestamps", "ipv6.conf.all.disable_ipv6"),
 )
-SETTINGS = ("vm.zone_reclaim_mode", "vm.swappiness", "kernel.yama.ptrace_scope")
+SETTINGS = (
+    *("vm.zone_reclaim_mode", "vm.swappiness", "vm.max_map_count", "kernel.yama.ptrace_scope"),
+    "kernel.apparmor_restrict_unprivileged_userns",
+)
 POLICY = "Transmit Hash Policy"  # only in the modes that spread packets by it
 PARTNER = "Partner Mac Address"  # of the switch, for LACP; only root is shown it
 FAILURES = "Link Failure Count"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 
 from preflight.node.agent.missing import missing_because
 from preflight.node.agent.scratch import abandoned
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     Limit = Union[int, str]
 
 SHARED_MEMORY = "/dev/shm"
+DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 UNLIMITED_FROM = 1 << 62  # some container runtimes write the largest integer instead of RLIM_INFINITY
 
 
@@ -33,6 +35,7 @@ def collect(_arguments: dict[str, Any]) -> dict[str, Any]:
         "file_size_soft_bytes": limit(resource.getrlimit(resource.RLIMIT_FSIZE)[0]),
         "cpu_time_soft_seconds": limit(resource.getrlimit(resource.RLIMIT_CPU)[0]),
         **shared_memory(SHARED_MEMORY),
+        "device_faults": device_faults(DEVICES),
     }
 
 
@@ -48,9 +51,27 @@ def shared_memory(folder: str) -> dict[str, Any]:
         left = abandoned(folder)
     except OSError as error:
         reason = missing_because(error)
-        return {"shm_total_bytes": reason, "shm_free_bytes": reason, "leftovers": []}
+        return {"shm_total_bytes": reason, "shm_free_bytes": reason, "shm_is_writable": reason, "leftovers": []}
     return {
         "shm_total_bytes": status.f_frsize * status.f_blocks,
         "shm_free_bytes": status.f_frsize * status.f_bavail,
+        "shm_is_writable": not status.f_flag & os.ST_RDONLY and os.access(folder, os.W_OK | os.X_OK),
         "leftovers": left,
     }
+
+
+def device_faults(paths: tuple[str, ...]) -> list[str]:
+    """What is wrong with the files of devices that every program takes for granted."""
+    found = []
+    for path in paths:
+        try:
+            is_device = stat.S_ISCHR(os.stat(path).st_mode)
+        except OSError as error:
+            found.append(f"{path}: {error.strerror}")
+            continue
+        wanted = os.R_OK | (os.W_OK if path == "/dev/null" else 0)
+        if not is_device:
+            found.append(f"{path} is no device: a program has put a file of its own in its place")
+        elif not os.access(path, wanted):
+            found.append(f"{path} may not be used by this user")
+    return found

@@ -49,6 +49,7 @@ WITHOUT = {
     "kernel.no_process_was_killed_during_the_run": MEASURED,
     "names.every_node_speaks_one_address_family": UNKNOWN,
     "network.hardware_addresses_are_unique": UNKNOWN,
+    "network.peers_are_taken_for_their_own_cards": UNKNOWN,
     "network.training_interface_is_fast_enough_for_gpus": HARDWARE,
     "network.no_interface_counted_errors_during_the_run": HARDWARE,
     "network.training_addresses_are_unique": UNKNOWN,

@@ -43,6 +43,13 @@ def test_shared_memory_gets_half_of_the_memory_now_and_after_a_boot():
     assert typed(run.broken("node2", "identity", context="container"), "limits.shared_memory_is_enough") == {}
 
 
+def test_a_device_is_made_again():
+    """By its own number, and for everybody."""
+    run = as_root(healthy()).broken("node3", "limits", device_faults=("/dev/zero is no device",))
+    wanted = {"node3": "rm -f /dev/zero && mknod -m 666 /dev/zero c 1 5"}
+    assert typed(run, "limits.devices_of_every_program_are_there") == wanted
+
+
 def test_what_is_left_behind_is_removed_by_its_name():
     """Quoted, whatever it is called."""
     run = as_root(healthy()).broken("node3", "limits", leftovers=("/dev/shm/preflight-a b",))

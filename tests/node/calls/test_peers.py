@@ -37,6 +37,30 @@ def test_a_route_names_the_interface_and_the_source():
     assert route.resolved == route.resolved_fqdn == ("127.0.0.1",)
 
 
+def test_a_route_tells_the_size_of_its_packets_and_what_keeps_them():
+    """An MTU of loopback; an address that the kernel has refused is no missing interface alone."""
+    sized, refused = run(peer(), peer(address="240.0.0.1")).routes
+    with open("/sys/class/net/lo/mtu", encoding="ascii") as file:
+        assert sized.mtu in (int(file.read()), 65535)
+    assert (sized.refused, refused.refused) in (("", word) for word in ("", *peers.REFUSED.values()))
+
+
+def test_the_card_of_a_neighbour_is_read(tmp_path):
+    """Entries without an answer are none; one of InfiniBand is as long as the kernel shows it."""
+    table = tmp_path / "arp"
+    table.write_text(
+        "IP address       HW type     Flags       HW address            Mask     Device\n"
+        "10.0.0.2         0x1         0x2         02:00:00:00:00:AA     *        eno1\n"
+        "10.0.0.3         0x1         0x6         02:00:00:00:00:bb     *        eno1\n"
+        "10.0.0.4         0x1         0x0         00:00:00:00:00:00     *        eno1\n"
+    )
+    assert peers.neighbours(str(table)) == {
+        "10.0.0.2": {"card": "02:00:00:00:00:aa", "is_written": False},
+        "10.0.0.3": {"card": "02:00:00:00:00:bb", "is_written": True},
+    }
+    assert peers.neighbours(str(tmp_path / "none")) == {}
+
+
 def test_ipv6_peers_have_routes_too():
     """An IPv6 address is routed as such."""
     if not os.path.exists("/proc/net/if_inet6"):

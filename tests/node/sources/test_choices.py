@@ -21,12 +21,17 @@ def test_what_was_chosen_is_read(tmp_path):
         sys__vm__overcommit_memory="2\n",
         sys__kernel__numa_balancing="0\n",
         **{"sys__fs__file-nr": "92000\t2000\t100000\n"},
+        sys__net__netfilter__nf_conntrack_count="131072\n",
+        sys__net__netfilter__nf_conntrack_max="262144\n",
+        sys__user__max_user_namespaces="15000\n",
+        sys__kernel__unprivileged_userns_clone="0\n",
         sys__kernel__pid_max="32768\n",
         **{"sys__kernel__threads-max": "1024\n"},
     )
     cpu = "devices__system__cpu__"
     sysfs = tree(
         tmp_path / "sys",
+        fs__selinux__enforce="1",  # the kernel ends it without a line end
         devices__system__clocksource__clocksource0__current_clocksource="hpet\n",
         **{f"{cpu}smt__active": "1\n", f"{cpu}intel_pstate__no_turbo": "1\n"},
         **{f"{cpu}cpufreq__policy0__scaling_max_freq": "2000000\n"},
@@ -37,6 +42,9 @@ def test_what_was_chosen_is_read(tmp_path):
         "numa_balancing": 0,
         "most_processes": 1024,
         "files_held": 0.9,
+        "connections_held": 0.5,
+        "enforces_selinux": True,
+        "users_make_namespaces": False,
         "has_smt": True,
         "has_boost": False,
         "clock_source": "hpet",

@@ -17,6 +17,14 @@ def test_this_machine_has_limits():
     assert facts.nofile_soft == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
+def test_a_plain_file_is_no_device(tmp_path):
+    """And what is not there is told; the devices of this machine are what they are."""
+    (tmp_path / "null").write_text("noise")
+    told = limits.device_faults((f"{tmp_path}/null", f"{tmp_path}/zero", "/dev/null"))
+    assert [text.removeprefix(f"{tmp_path}/")[:17] for text in told] == ["null is no device", "zero: No such fil"]
+    assert limits.device_faults(limits.DEVICES) == []
+
+
 @pytest.mark.parametrize(
     ("value", "told"),
     [(resource.RLIM_INFINITY, "unlimited"), (2**63 - 1, "unlimited"), (65536, 65536), (0, 0)],

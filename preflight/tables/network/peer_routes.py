@@ -1,0 +1,104 @@
+"""Do packets to the peers leave by the interface that was chosen, in one piece, and is there a way at all?"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Iterator
+
+from preflight.errors import Blame
+from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.peers import Route
+from preflight.facts.value import Missing
+
+
+def trouble(node: NodeFacts, cluster: Cluster, routes: Collection[Route]) -> tuple[str, bool]:
+    """What is wrong with a node's ways to its peers, "" where nothing is, and whether no job can start like that.
+
+    FactMissing where a way is not known.
+    """
+    said: dict[str, list[str]] = {}
+    is_sure = False
+    for route in routes:
+        if route.refused and _is_own(route, node, cluster):
+            is_sure = True
+            said.setdefault(f"do not leave: {route.refused}", []).append(route.name)
+            continue
+        leaves_by = route.leaves_by()
+        if not leaves_by:
+            words = "find no route"
+        else:
+            words = f"leave by {leaves_by}" if leaves_by != node.network.training else _size(route, node, cluster)
+        if words:
+            said.setdefault(words, []).append(route.name)
+    found = (
+        f"packets to {', '.join(peers) if len(peers) < len(routes) else 'every peer'} {words}"
+        for words, peers in said.items()
+    )
+    return "; ".join(found), is_sure
+
+
+def wrong_cards(cluster: Cluster) -> list[Blame]:
+    """Each peer whose packets go to a hardware address that it does not have, and the node that sends them there.
+
+    A cloud answers for all machines with an address of its own: an entry that was learnt is wrong only where another
+    node has learnt the right one.
+    """
+    cards = cluster.gather(_cards)
+    ways = cluster.gather(lambda node: node.peers.routes)
+    right = {route.name for routes in ways.values() for route in routes if route.card in cards.get(route.name, ())}
+    found = []
+    for name, routes in ways.items():
+        for route in routes:
+            card, own = route.card, cards.get(route.name, ())
+            if isinstance(card, Missing) or not own or card in own or len(card) != len(own[0]):
+                continue
+            if route.is_written or route.name in right:
+                how = "by a static entry" if route.is_written else "as its neighbour"
+                words = f"{route.address} of {route.name} is taken for {card} {how}; {route.name} has {', '.join(own)}"
+                found.append(Blame(words, nodes=[name]))
+    return found
+
+
+def _cards(node: NodeFacts) -> tuple[str, ...]:
+    """The hardware addresses of a node: a bond may answer with that of any member."""
+    found = (one.mac for one in node.network.interfaces)
+    return tuple(dict.fromkeys(mac.lower() for mac in found if not isinstance(mac, Missing)))
+
+
+def _is_own(route: Route, node: NodeFacts, cluster: Cluster) -> bool:
+    """Whether it is this node that has no way to the peer, and not the peer that has a foreign address."""
+    if ipaddress.ip_address(route.address.partition("%")[0]) in ipaddress.ip_network(
+        node.network.training_interface.subnet()
+    ):
+        return True
+    return any(
+        theirs.name == route.name and not isinstance(theirs.interface, Missing)
+        for other in _others(node, cluster)
+        for theirs in other.peers.routes
+    )
+
+
+def _size(route: Route, node: NodeFacts, cluster: Cluster) -> str:
+    """What the size of packets tells that the source does not: a smaller MTU on the way, or another interface."""
+    whole = node.network.training_interface.mtu
+    if isinstance(route.mtu, Missing) or route.mtu == whole:
+        return ""
+    if route.mtu > whole:
+        return f"leave by another interface, whose MTU is {route.mtu} and not {whole}"
+    # Where an overlay takes its part, the routes of every node say so.
+    if any(_lost(other) == whole - route.mtu for other in _others(node, cluster)):
+        return ""
+    return f"are cut to {route.mtu} bytes, though the interface takes {whole}"
+
+
+def _lost(node: NodeFacts) -> int:
+    """How much of its interface's MTU a node's routes leave out at most."""
+    if node.network.training_trouble() or isinstance(node.network.training, Missing):
+        return 0
+    sizes = [route.mtu for route in node.peers.routes if not isinstance(route.mtu, Missing)]
+    return node.network.training_interface.mtu - min(sizes, default=node.network.training_interface.mtu)
+
+
+def _others(node: NodeFacts, cluster: Cluster) -> Iterator[NodeFacts]:
+    return (other for other in cluster if other.name != node.name and not other.is_out)
