@@ -329,6 +329,13 @@ class NodeFacts:
         except FactMissing:
             return self.address
 
+    def has_training_interface(self) -> bool:
+        """Whether the node has an interface to train on: without one no peer connects to it."""
+        try:
+            return bool(self.network.training_interface.name)
+        except FactMissing:
+            return False
+
     @cached_property
     def is_out(self) -> bool:
         """Whether the node is known to have lost the interface it trains on, or its address, as its own checks say.

@@ -22,7 +22,6 @@ from preflight.errors import (
     PreflightError,
 )
 from preflight.facts.cluster import Cluster
-from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
 from preflight.judge.commands import with_commands
 from preflight.judge.coverage import without_part
@@ -402,14 +401,7 @@ def _alike(outcomes: dict[Outcome, list[str]], racks: Mapping[str, str]) -> dict
 
 def _connectable(cluster: Cluster, unmeasured: Collection[str]) -> list[str]:
     """The nodes that a mesh should connect: what has no training interface is blocked by the check that says so."""
-    return [node.name for node in cluster if node.name not in unmeasured and _has_training_interface(node)]
-
-
-def _has_training_interface(node: NodeFacts) -> bool:
-    try:
-        return bool(node.network.training_interface.name)
-    except FactMissing:
-        return False
+    return [node.name for node in cluster if node.name not in unmeasured and node.has_training_interface()]
 
 
 def _members(cluster: Cluster, result: Bench | Training) -> Cluster:

@@ -20,8 +20,14 @@ from preflight.session.fleet import of_host
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from preflight.facts.node import NodeFacts
 
 T = TypeVar("T")
+
+
+def addresses_of(nodes: Iterable[NodeFacts]) -> dict[str, str]:
+    """Name -> the address that peers use, of each node that has an interface to train on."""
+    return {node.name: node.address_for_peers() for node in nodes if node.has_training_interface()}
 
 
 def orders(tried: Iterable[Pair], listening: Mapping[str, tuple[str, int]]) -> dict[str, dict[str, Any]]:

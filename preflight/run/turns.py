@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from preflight.collect import ending, files, subjects
-from preflight.errors import FactMissing, HostError
+from preflight.errors import HostError
 from preflight.facts import neighbours
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Answer, Document
@@ -117,7 +117,7 @@ class Second:
         sessions = {name: self.fleet.sessions[name] for name in names if name in self.fleet.sessions}
         asked = {name: session for name, session in sessions.items() if name != first or is_last}
         answers = dict(await asyncio.gather(*(self._peers(session) for session in asked.values())))
-        addresses = {name: node.address_for_peers() for name in sessions if _can_train(node := self.cluster[name])}
+        addresses = mesh.addresses_of(self.cluster[name] for name in sessions)
         found = await mesh.run(self.fleet.sessions, addresses, full=True, seconds=seconds)
         self.meshes.append(msgspec.structs.replace(found, node_names=tuple(addresses)))
         if self.port and first in addresses and len(addresses) > 1:
@@ -144,10 +144,3 @@ class Second:
 
 def _lost(reason: str) -> Answer:
     return {}, {subject: Missing(reason) for subject in ("peers", "ending")}
-
-
-def _can_train(node: Any) -> bool:
-    try:
-        return bool(node.network.training_interface.name)
-    except FactMissing:
-        return False

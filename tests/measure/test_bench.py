@@ -69,7 +69,7 @@ def run(
         for node in cluster
     }
     flags = {"is_localizing": False, "is_full_mesh": False, "is_burning_in": False}
-    asked = Plan("direct", thresholds=Settings(), **{**flags, **plan})
+    asked = Plan(thresholds=Settings(), **{**flags, **plan})
     job = job_of(*(name for name in nodes for _ in range(ranks_per_node)), backend=backend)
     of_nccl = {"holds_to_ring": True, "device_seconds": 0.5} if backend == "nccl" else {}
     job = replace(job, settings={**job.settings, **of_nccl})

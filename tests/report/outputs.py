@@ -40,7 +40,8 @@ from preflight.report.language import chosen
 from preflight.report.material import Material
 from preflight.report.printable import printable
 from preflight.report.trend import trend, trend_lines
-from preflight.run import certificates
+from preflight.run.reuse import archive as archives
+from preflight.run.reuse import certificates
 from preflight.testing import healthy
 from tests.diagnose.test_stuck import IN_TORCH, LOADER, STEP, rank
 
@@ -121,7 +122,7 @@ def certified(material: Material) -> str:
     measured = {"bench": material.report.bench, "training": material.report.training}
     made = certificates.made(options, documents, (words(material.report),), at=at, **measured)
     with tempfile.TemporaryDirectory() as folder:
-        archive = certificates.Archive.opened(Path(folder) / "state")
+        archive = archives.Archive.opened(Path(folder) / "state")
         asked = certificates.Asked(options, ())
         archive.keep(asked, made)
         return archive.path(asked).read_text(encoding="utf-8")

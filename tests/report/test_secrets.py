@@ -22,7 +22,8 @@ from preflight.report.formats.diagnosis import diagnosis_document, diagnosis_tex
 from preflight.report.formats.hanging import hanging_document, hanging_text
 from preflight.report.material import Material
 from preflight.results import JobFailure
-from preflight.run import certificates, folder, history
+from preflight.run import folder, history
+from preflight.run.reuse import certificates
 from preflight.run.source import Measurements
 from preflight.testing import healthy
 from preflight.testing.fake import FakeRun

@@ -15,7 +15,7 @@ from preflight.options.options import Options
 from preflight.report import FILES
 from preflight.report.json import read_json
 from preflight.results import JobFailure
-from preflight.run import folder, live
+from preflight.run import folder
 from preflight.run.source import Measurements
 from preflight.testing import healthy
 from tests.judge.test_session import site
@@ -68,13 +68,6 @@ def test_a_log_that_is_kept_moves_no_cursor_and_speaks_to_no_ci():
 def test_no_name_leaves_the_folder(name, file):
     """A node's name and a rank's log are file names, never paths."""
     assert folder._file_name(name) == file
-
-
-@pytest.mark.parametrize("written", ["ada@node1:2222", "node1", "local"])
-def test_a_host_is_told_as_it_was_addressed(written):
-    """User and port included, for whoever wants to log in."""
-    (host,) = parse_hosts(written)
-    assert live.written(host) == {"local": "127.0.0.1"}.get(written, written)
 
 
 def test_no_secret_of_a_note_or_of_a_failed_rank_is_in_the_report():

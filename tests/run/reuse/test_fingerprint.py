@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from preflight.facts.decode import Document
-from preflight.run.fingerprint import fields, fingerprint, leaves
+from preflight.run.reuse.fingerprint import fields, fingerprint, leaves
 from tests.twins import node
 from tests.twins.platforms import BY_NAME
 from tests.twins.twin import Twin
