@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from preflight.errors import NotApplicable, NotMeasured, UsageError
+from preflight.judge.check import KINDS, Check
 from preflight.judge.existing import check_id
-from preflight.judge.judge import KINDS, Check
 from preflight.judge.leaving import LEAVE, no_exit
 
 # What a check waits for decides how it runs; with `node` beside `cluster` its body is evaluated for every node.

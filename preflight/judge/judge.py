@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import re
 import time
-import traceback
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from preflight.errors import (
     Blame,
     BlameMany,
-    BlockedBy,
     FactMissing,
-    HostError,
     NotApplicable,
-    NotMeasured,
     PreflightError,
 )
 from preflight.facts.cluster import Cluster
 from preflight.hosts import fold
+from preflight.judge.check import KINDS, Check
 from preflight.judge.commands import with_commands
 from preflight.judge.coverage import without_part
 from preflight.judge.crew import Crew
-from preflight.judge.unreached import ANY, IN_MID_RUN, Loss, by_rack, losses, without_name
+from preflight.judge.outcome import Outcome, alike, blames_of, by_reason, outcome_of, outcome_of_missing, text_of_pass
+from preflight.judge.unreached import losses, way_back
 from preflight.judge.views.bench import BenchView, slow_text
 from preflight.judge.views.mesh import MeshView
 from preflight.judge.views.training import TrainingView
@@ -36,59 +32,9 @@ from preflight.ledger.ledger import Ledger
 from preflight.options.settings import Settings
 from preflight.results import Bench, Training
 from preflight.run.source import Source
-from preflight.transport import TRANSPORTS, written_for
-from preflight.transport.kubernetes import Kubernetes
 
-# The last one that a check asks for says how it runs: `node` beside `cluster` is a body for every node.
-KINDS = ("cluster", "node", "mesh", "bench", "training", "ending")
 SLOW_CHECK = "bench.no_node_is_slower_than_its_peers"
 REACH_CHECK = "reach.every_node_answers"
-REFUSED_WITH_A_KEY = (
-    "where the key is there already, sshd's log on the node says why (`journalctl -u ssh -u sshd`): the account has "
-    "expired or is locked, its shell does not exist, AllowUsers or PermitRootLogin keeps it out"
-)
-
-
-@dataclass(frozen=True)
-class Check:
-    """A check as found in a file: its id, its function, and what it said of itself."""
-
-    id: str
-    function: Callable[..., Any]
-    arguments: tuple[str, ...]
-    kind: str
-    is_advisory: bool = False
-    needs: frozenset[str] = frozenset()
-    others: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def title(self) -> str:
-        """The first line of the docstring."""
-        return (self.function.__doc__ or self.id).strip().splitlines()[0]
-
-    @property
-    def fix(self) -> str:
-        """What the docstring says after ``Fix:``."""
-        return docstring_fix(self.function.__doc__ or "")
-
-
-class Outcome(NamedTuple):
-    """What one evaluation of a check's body means; equal outcomes of several nodes are one finding."""
-
-    verdict: Verdict
-    message: str
-    fix: str = ""
-    blocked_by: str = ""
-
-    def finding(self, check: Check, names: Iterable[str]) -> Finding:
-        """The finding of the nodes that share it."""
-        return Finding(check.id, self.verdict, tuple(names), self.message, self.fix, blocked_by=self.blocked_by)
-
-
-def docstring_fix(text: str) -> str:
-    """The text after ``Fix:``, on one line."""
-    _, found, after = text.partition("Fix:")
-    return re.sub(r"\s+", " ", after).strip() if found else ""
 
 
 @dataclass(frozen=True)
@@ -126,39 +72,14 @@ class Judge:
         was_judged = finding.verdict in (Verdict.PASS, Verdict.WARN, Verdict.FAIL)
         return proof.text() if proof is not None and was_judged else ""
 
-    def _loss_fix(self, loss: Loss) -> str:
-        own = self._unreached_fix(loss.nodes, loss.reason)
-        return f"look at the switch and the power of {loss.rack} first; else {own}" if loss.rack else own
-
-    def _unreached_fix(self, names: Sequence[str], reason: str) -> str:
-        """What to do: as the reason says where it does, else by hand, as the transport of these nodes says."""
-        if reason.startswith("busy: "):
-            return "wait for the run named to end, or stop it where it was started (Ctrl-C), then run again"
-        has_torch = re.search(r"\(there (\S+) has torch \S+\)$", reason)
-        if has_torch:
-            return f"`--python={has_torch[1]}`, which has torch there, then run again"
-        if "give --python PATH" in reason:
-            return "`--python PATH` with the full path of a Python of 3.9 or newer on the nodes named, then run again"
-        said = re.search(r": (ssh(?:-copy-id)? [-\w@.:\[\]<> ]+)$", reason)
-        if said and said[1].startswith("ssh-copy-id"):
-            return f"`{said[1]}`, then run again; {REFUSED_WITH_A_KEY}"
-        if said:  # with the user and the port that HOSTS gave
-            return f"`{said[1]}`, then run again"
-        transport = TRANSPORTS.get(self.source.transports.get(names[0], ""), written_for(names[0]))
-        is_known = transport.name == Kubernetes.name or "(srun: " in reason  # each such cause ends with what to do
-        if is_known and "; " in reason:
-            return reason.rpartition("; ")[2].rstrip(")") + ", then run again"
-        return transport.log_in_hint(self.source.logins.get(names[0], names[0]) if len(names) == 1 else ANY)
-
     def _unreached(self, check: Check) -> list[Finding]:
         failures = self.source.failures
         if not failures:
             return []
         if check.id == REACH_CHECK:
-            return [
-                Finding(check.id, Verdict.ERROR, loss.nodes, loss.message, self._loss_fix(loss))
-                for loss in losses(failures, self.source.racks)
-            ]
+            fixes = partial(way_back, transports=self.source.transports, logins=self.source.logins)
+            lost = losses(failures, self.source.racks)
+            return [Finding(check.id, Verdict.ERROR, loss.nodes, loss.message, fixes(loss)) for loss in lost]
         words = f"blocked by {REACH_CHECK}"
         return [Finding(check.id, Verdict.ERROR, tuple(failures), words, blocked_by=REACH_CHECK)]
 
@@ -186,7 +107,7 @@ class Judge:
             subject = self._subject(check.kind)
         except NotApplicable as reason:
             return [Finding(check.id, Verdict.SKIP, names, str(reason))]
-        except (NotMeasured, HostError, PreflightError) as error:
+        except PreflightError as error:
             return [*pruned, Finding(check.id, Verdict.ERROR, names, f"not measured: {error}")]
         if check.kind == "node":
             return self._for_every_node(check)
@@ -273,11 +194,11 @@ class Judge:
                     absent[node.name] = str(missing)
                 outcome = self._missing(check, missing)
             except Exception as error:
-                outcome = self._outcome(check, error)
+                outcome = outcome_of(error, check)
             outcomes.setdefault(outcome, []).append(node.name)
         is_somewhere = any(outcome.verdict in (Verdict.PASS, Verdict.WARN, Verdict.FAIL) for outcome in outcomes)
         if not absent or is_somewhere:
-            return [outcome.finding(check, names) for outcome, names in _alike(outcomes, self.source.racks).items()]
+            return [outcome.finding(check, names) for outcome, names in alike(outcomes, self.source.racks).items()]
         # Where no node has the fact it applies to none, whatever else keeps the others from being judged.
         reasons = "; ".join(sorted(set(absent.values())))
         rest = {outcome: [name for name in names if name not in absent] for outcome, names in outcomes.items()}
@@ -292,10 +213,9 @@ class Judge:
                 raise NotApplicable("one node: there is no peer to connect to")
             self._call(check, subject)
         except (Blame, BlameMany) as blame:
-            many = blame.blames if isinstance(blame, BlameMany) else (blame,)
-            for one in many:
-                verdict = Verdict.WARN if check.is_advisory or one.is_advisory else Verdict.FAIL
+            for one in blames_of(blame):
                 guilty = tuple(name for name in names if name in one.nodes) or names
+                verdict = check.broken(is_advisory=one.is_advisory)
                 broken.append(Finding(check.id, verdict, guilty, one.message, one.fix or check.fix))
         except FactMissing as missing:
             outcome = self._missing(check, missing)
@@ -305,24 +225,27 @@ class Judge:
         except NotApplicable as reason:
             # What could not be asked of a node is no reason to leave it out.
             rest = tuple(name for name in names if name not in cluster.unmeasured)
-            skipped = [self._outcome(check, reason).finding(check, rest)] if rest else []
+            skipped = [outcome_of(reason, check).finding(check, rest)] if rest else []
             return [*skipped, *self._unmeasured(check, cluster.unmeasured)]
         except Exception as error:
-            return [self._outcome(check, error).finding(check, names)]
+            return [outcome_of(error, check).finding(check, names)]
         blamed = {name for finding in broken for name in finding.nodes}
         unmeasured = {name: why for name, why in cluster.unmeasured.items() if name not in blamed}
         broken += self._unmeasured(check, unmeasured)
         left_out = {name: why for name, why in cluster.inapplicable.items() if name not in {*blamed, *unmeasured}}
-        broken += [Finding(check.id, Verdict.SKIP, nodes, why) for why, nodes in _by_reason(left_out).items()]
+        broken += [Finding(check.id, Verdict.SKIP, nodes, why) for why, nodes in by_reason(left_out).items()]
         judged = {*blamed, *unmeasured, *left_out}
         rest = tuple(name for name in names if name not in judged)
-        return [*broken, *([Finding(check.id, Verdict.PASS, rest, _passed(check, cluster.untold))] if rest else [])]
+        return [
+            *broken,
+            *([Finding(check.id, Verdict.PASS, rest, text_of_pass(check, cluster.untold))] if rest else []),
+        ]
 
     def _unmeasured(self, check: Check, unmeasured: dict[str, FactMissing]) -> list[Finding]:
         groups: dict[Outcome, list[str]] = {}
         for name, missing in unmeasured.items():
             groups.setdefault(self._missing(check, missing), []).append(name)
-        return [outcome.finding(check, names) for outcome, names in _alike(groups, self.source.racks).items()]
+        return [outcome.finding(check, names) for outcome, names in alike(groups, self.source.racks).items()]
 
     def _call(self, check: Check, subject: Any) -> None:
         others = {name: self._subject(name) for name in KINDS if name in check.arguments and name != check.kind}
@@ -335,68 +258,11 @@ class Judge:
         return {name: given[name] for name in check.arguments if name != check.kind}
 
     def _missing(self, check: Check, missing: FactMissing) -> Outcome:
-        if missing.kind == "denied" and check.needs and not self.require_all:
-            return Outcome(Verdict.SKIP, f"not permitted: {missing}")
-        if isinstance(missing, BlockedBy):
-            return Outcome(Verdict.ERROR, str(missing), blocked_by=missing.check)
-        return Outcome(Verdict.ERROR, f"not measured: {missing}")
-
-    def _outcome(self, check: Check, error: Exception) -> Outcome:
-        """What an exception of a check's body means; a missing fact has `_missing`."""
-        if isinstance(error, (Blame, BlameMany)):
-            blames = error.blames if isinstance(error, BlameMany) else (error,)
-            is_advisory = check.is_advisory or all(blame.is_advisory for blame in blames)
-            verdict = Verdict.WARN if is_advisory else Verdict.FAIL
-            return Outcome(verdict, "; ".join(blame.message for blame in blames), blames[0].fix or check.fix)
-        if isinstance(error, NotApplicable):
-            return Outcome(Verdict.SKIP, str(error))
-        if isinstance(error, (NotMeasured, HostError)):
-            return Outcome(Verdict.ERROR, f"not measured: {error}")
-        if isinstance(error, AssertionError):
-            verdict = Verdict.WARN if check.is_advisory else Verdict.FAIL
-            return Outcome(verdict, _authors_words(error), check.fix)
-        return Outcome(Verdict.ERROR, f"the check itself broke: {type(error).__name__}: {error} ({_place(error)})")
+        return outcome_of_missing(missing, check, require_all=self.require_all)
 
     def _ordered(self, names: Any) -> tuple[str, ...]:
         wanted = set(names)
         return tuple(name for name in self.source.names if name in wanted)
-
-
-def _by_reason(reasons: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Reason -> the nodes that have it."""
-    found: dict[str, tuple[str, ...]] = {}
-    for name, why in reasons.items():
-        found[why] = (*found.get(why, ()), name)
-    return found
-
-
-def _passed(check: Check, untold: Iterable[str]) -> str:
-    """What a check says of nodes that pass it: what holds, and what of it nobody could tell."""
-    left_out = ", ".join(dict.fromkeys(untold))
-    return f"{check.title} Not reported by any node: {left_out}." if left_out else check.title
-
-
-def _alike(outcomes: dict[Outcome, list[str]], racks: Mapping[str, str]) -> dict[Outcome, list[str]]:
-    """One finding for all nodes that were lost for one reason: a rack that dies in mid-run is named once."""
-    reasons = {
-        outcome: outcome._replace(message=without_name(outcome.message, names[0]))
-        for outcome, names in outcomes.items()
-        if outcome.verdict is Verdict.ERROR and len(names) == 1
-    }
-    shared = Counter(reasons.values())
-    made: dict[Outcome, list[str]] = {}
-    for outcome, names in outcomes.items():
-        reason = reasons.get(outcome, outcome)
-        made.setdefault(reason if shared[reason] > 1 else outcome, []).extend(names)
-    return {
-        outcome._replace(message=part.message_of_its_end): list(part.nodes)
-        for outcome, names in made.items()
-        for part in (
-            by_rack(names, outcome.message, racks)
-            if any(words in outcome.message for words in IN_MID_RUN)
-            else [Loss(tuple(names), outcome.message)]
-        )
-    }
 
 
 def _connectable(cluster: Cluster, unmeasured: Collection[str]) -> list[str]:
@@ -408,24 +274,3 @@ def _members(cluster: Cluster, result: Bench | Training) -> Cluster:
     """The nodes of a cluster that took part in a job."""
     absent = without_part(result, [node.name for node in cluster])
     return Cluster(tuple(node for node in cluster if node.name not in absent), asked=cluster.asked)
-
-
-def _authors_words(error: AssertionError) -> str:
-    """The message of an assert as its author wrote it: pytest adds its own explanation after a newline.
-
-    Without a message it is the assertion and its values. The rest of pytest's explanation prints whole objects, which
-    differ from node to node, so that equal outcomes would not be folded.
-    """
-    text = str(error).split("\nassert", 1)[0].strip()
-    if text.startswith("assert "):
-        values = text.partition("\n")[0].removeprefix("assert ")
-        frames = traceback.extract_tb(error.__traceback__)
-        line = (frames[-1].line or "") if frames else ""
-        return f"{line}: {values}" if line.startswith("assert ") else f"assert {values}"
-    return text or "an assertion without a message does not hold"
-
-
-def _place(error: Exception) -> str:
-    # The line that asked for a fact, not the one that says that there is none.
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name != "__getattr__"]
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "no line"

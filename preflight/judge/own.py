@@ -13,9 +13,9 @@ from pathlib import Path
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from preflight.judge.check import Check
 from preflight.judge.existing import FUNCTIONS, check_id, checks_folder
 from preflight.judge.items import check_of_function
-from preflight.judge.judge import Check
 
 if TYPE_CHECKING:
     import pytest

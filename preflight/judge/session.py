@@ -18,11 +18,12 @@ import pytest
 from preflight import hosts
 from preflight.errors import Interrupted, PreflightError, UsageError
 from preflight.judge import launch_files
+from preflight.judge.check import KINDS, Check
 from preflight.judge.crew import Crew
 from preflight.judge.existing import deselected_by, existing, hidden, why_not_collected
 from preflight.judge.fixtures import Fixtures
 from preflight.judge.items import check_of, contained, id_of, id_of_node, refuse_without_asserts
-from preflight.judge.judge import KINDS, REACH_CHECK, Check, Judge
+from preflight.judge.judge import REACH_CHECK, Judge
 from preflight.judge.leaving import EXIT_NOT_MEASURED, keep, never_green, no_exit
 from preflight.judge.own import REPLACED_FIX, OwnChecks
 from preflight.judge.stopping import INTERRUPT_CODES, Stopping, is_whole_program

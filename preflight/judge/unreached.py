@@ -1,4 +1,4 @@
-"""Which nodes were not reached for one and the same reason: a rack without power is said once, not once a node?"""
+"""Which nodes were not reached for one and the same reason, and what is to be done about it?"""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from preflight.transport import TRANSPORTS, written_for
+from preflight.transport.kubernetes import Kubernetes
+
 ANY = "<node>"  # in place of the name of each node that a reason is said of
 MOST_OF_A_RACK = 0.5
 RACKS_OF_ONE_CAUSE = 3  # so many that are most of the run's racks have something above them in common
+REFUSED_WITH_A_KEY = (
+    "where the key is there already, sshd's log on the node says why (`journalctl -u ssh -u sshd`): the account has "
+    "expired or is locked, its shell does not exist, AllowUsers or PermitRootLogin keeps it out"
+)
 IN_MID_RUN = ("the connection ended in mid-run", "it has said nothing for")  # as a session says it
 
 
@@ -67,3 +74,31 @@ def by_rack(names: Sequence[str], reason: str, racks: Mapping[str, str]) -> list
 def without_name(reason: str, name: str) -> str:
     """The reason as it may be said of other nodes too: ANY in the place of the node's name."""
     return re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", ANY, reason)
+
+
+def way_back(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, str]) -> str:
+    """What to do about a loss; `transports` and `logins` say of a node by what it is reached, and as HOSTS has it."""
+    by_hand = _of_reason(loss, transports, logins)
+    return f"look at the switch and the power of {loss.rack} first; else {by_hand}" if loss.rack else by_hand
+
+
+def _of_reason(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, str]) -> str:
+    """As the reason says where it does, else a login by hand, as the transport of these nodes has it."""
+    reason, first = loss.reason, loss.nodes[0]
+    if reason.startswith("busy: "):
+        return "wait for the run named to end, or stop it where it was started (Ctrl-C), then run again"
+    has_torch = re.search(r"\(there (\S+) has torch \S+\)$", reason)
+    if has_torch:
+        return f"`--python={has_torch[1]}`, which has torch there, then run again"
+    if "give --python PATH" in reason:
+        return "`--python PATH` with the full path of a Python of 3.9 or newer on the nodes named, then run again"
+    command = re.search(r": (ssh(?:-copy-id)? [-\w@.:\[\]<> ]+)$", reason)
+    if command and command[1].startswith("ssh-copy-id"):
+        return f"`{command[1]}`, then run again; {REFUSED_WITH_A_KEY}"
+    if command:  # with the user and the port that HOSTS gave
+        return f"`{command[1]}`, then run again"
+    transport = TRANSPORTS.get(transports.get(first, ""), written_for(first))
+    ends_with_a_fix = transport.name == Kubernetes.name or "(srun: " in reason
+    if ends_with_a_fix and "; " in reason:
+        return reason.rpartition("; ")[2].rstrip(")") + ", then run again"
+    return transport.log_in_hint(logins.get(first, first) if len(loss.nodes) == 1 else ANY)

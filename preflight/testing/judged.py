@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from preflight.judge.check import Check
 from preflight.judge.existing import check_id
 from preflight.judge.items import check_of_function, contained
-from preflight.judge.judge import Check, Judge
+from preflight.judge.judge import Judge
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.options.settings import Settings

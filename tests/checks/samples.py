@@ -17,7 +17,8 @@ from preflight.facts.subjects.peers import Peers
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.subjects.trust import Trust
 from preflight.facts.value import Missing
-from preflight.judge.judge import Check, Judge
+from preflight.judge.check import Check
+from preflight.judge.judge import Judge
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.options.settings import Settings

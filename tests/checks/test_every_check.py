@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.judge.judge import docstring_fix
+from preflight.judge.check import docstring_fix
 from preflight.ledger.findings import Verdict
 from preflight.testing import healthy, infiniband, roce
 from tests.checks.samples import checks, judge_all, with_netdevs

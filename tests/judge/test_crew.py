@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
+from preflight.judge.check import Check
 from preflight.judge.crew import Crew
-from preflight.judge.judge import SLOW_CHECK, Check, Judge
+from preflight.judge.judge import SLOW_CHECK, Judge
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.options.settings import Settings

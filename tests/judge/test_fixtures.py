@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from preflight.judge.check import KINDS
 from preflight.judge.fixtures import Fixtures
-from preflight.judge.judge import KINDS
 
 
 def test_there_is_a_fixture_for_every_kind_of_subject_and_the_thresholds():

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
+
+from preflight.judge.judge import REACH_CHECK
 from preflight.judge.unreached import losses
+from preflight.testing import healthy
+from tests.judge.samples import ALL, check, findings, raising, told
 
 RACKS = {**dict.fromkeys(("n1", "n2", "n3"), "switch s1"), **dict.fromkeys(("n4", "n5", "n10"), "switch s2")}
 
@@ -41,3 +48,60 @@ def test_what_cost_most_racks_is_said_once():
     assert (alone.nodes, alone.rack) == (("n1", "n2"), "")
     two = {name: silent(name) for name, rack in racks.items() if rack in ("rack 3", "rack 4")}
     assert {loss.rack for loss in losses(two, racks)} == {"rack 3", "rack 4"}
+
+
+def test_nodes_that_were_not_reached_are_errors_of_every_check():
+    """Once with the reason, elsewhere as blocked by that; the others are judged."""
+    run = healthy()
+    run = run.unreached("node2", "login refused")
+    reach = findings(check(raising(ValueError(), on=()), name=REACH_CHECK), run)
+    assert told(reach)[0] == ("error", ("node2",), "not reached: login refused")
+    assert reach[0].fix
+    other = findings(check(raising(ValueError(), on=())), run)
+    assert told(other) == [
+        ("error", ("node2",), f"blocked by {REACH_CHECK}"),
+        ("pass", ("node1", "node3"), "It holds."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "fix"),
+    [
+        ("busy: run 2030; wait for it to end, or stop it", "wait for the run named to end"),
+        ("no Python could be started (sh: 1: python3: not found): give --python PATH", "`--python PATH` with"),
+        (
+            "no Python could be started (sh: /x: not found): give --python PATH (there /e/bin/python3 has torch 2.4)",
+            "`--python=/e/bin/python3`, which has torch there, then run again",
+        ),
+        (
+            "login refused (ssh: x); install your key: ssh-copy-id -p 2222 me@node2",
+            "`ssh-copy-id -p 2222 me@node2`, then run again; where the key is there already, sshd's log",
+        ),
+        ("the connection went silent", "log in by hand the same way (`ssh node2 true`)"),
+    ],
+)
+def test_what_to_do_fits_the_reason(reason, fix):
+    """A node that is busy, or has no such Python, is logged in to well enough."""
+    run = healthy().unreached("node2", reason)
+    assert findings(check(raising(ValueError(), on=()), name=REACH_CHECK), run)[0].fix.startswith(fix)
+
+
+def test_the_way_in_by_hand_is_that_of_hosts():
+    """With the user and the port that were given."""
+    run = healthy().unreached("node2", "the connection went silent")
+    run = dataclasses.replace(run, logins={"node2": "me@node2:2222"})
+    (found,) = (one for one in findings(check(raising(ValueError(), on=()), name=REACH_CHECK), run) if one.fix)
+    assert "`ssh -p 2222 me@node2 true`" in found.fix
+
+
+def test_a_run_that_reached_nobody_is_all_errors():
+    """No body is evaluated, and no cell is left out."""
+    run = healthy()
+    run = dataclasses.replace(run, failures=dict.fromkeys(run.names, "no route"))
+
+    def body(cluster):
+        """T."""
+        raise RuntimeError("evaluated")
+
+    for kind in ("cluster", "mesh", "bench", "training"):
+        assert told(findings(check(body, kind=kind), run)) == [("error", ALL, f"blocked by {REACH_CHECK}")]
