@@ -88,9 +88,10 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
     is_help = config.option.help or config.option.version or getattr(config.option, "markers", False)
     if not is_asked or is_help or values["dry_run"] or code:
         return code
-    from preflight.judge.leaving import EXIT_NOT_MEASURED, keep
+    from preflight.judge.leaving import keep
     from preflight.judge.session import ENDED
     from preflight.judge.stopping import is_whole_program
+    from preflight.ledger.findings import EXIT_NOT_MEASURED
 
     if ENDED in config.stash:
         return code

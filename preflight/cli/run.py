@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from preflight.errors import UsageError
-from preflight.ledger.findings import EXIT_USAGE
+from preflight.ledger.findings import EXIT_NOT_MEASURED, EXIT_USAGE
 from preflight.options.launch import parse_run
 from preflight.report.document import RunReport, to_document
 from preflight.report.files import print_json
@@ -20,7 +20,6 @@ from preflight.report.language import ENGLISH, Language
 from preflight.run.folder import dry_run_text, language_of
 
 PYTEST_INI = Path(__file__).parents[1] / "pytest.ini"
-EXIT_NOT_MEASURED = 3
 PYTEST_WORDS = (
     "-pno:cacheprovider",
     "-pno:unraisableexception",  # it goes through all objects five times at the end

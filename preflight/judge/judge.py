@@ -19,11 +19,11 @@ from preflight.facts.cluster import Cluster
 from preflight.hosts import fold
 from preflight.judge.check import KINDS, Check
 from preflight.judge.commands import with_commands
-from preflight.judge.coverage import without_part
 from preflight.judge.crew import Crew
 from preflight.judge.outcome import Outcome, alike, blames_of, by_reason, outcome_of, outcome_of_missing, text_of_pass
 from preflight.judge.unreached import losses, way_back
 from preflight.judge.views.bench import BenchView, slow_text
+from preflight.judge.views.coverage import without_part
 from preflight.judge.views.mesh import MeshView
 from preflight.judge.views.training import TrainingView
 from preflight.ledger.findings import Finding, Verdict

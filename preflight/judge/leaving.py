@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-EXIT_NOT_MEASURED = 3
+from preflight.ledger.findings import EXIT_NOT_MEASURED
+
 # The words of a command line by which pytest is to judge nodes; the verbs of preflight load the plugin by name.
 OPTIONS = {"--hosts", "--from", "--preflight-hosts", "--preflight-from", "-ppreflight.judge.leaving"}
 LEAVE = os._exit  # the real one

@@ -23,13 +23,13 @@ from preflight.judge.crew import Crew
 from preflight.judge.existing import deselected_by, existing, hidden, why_not_collected
 from preflight.judge.fixtures import Fixtures
 from preflight.judge.items import check_of, contained, id_of, id_of_node, refuse_without_asserts
-from preflight.judge.judge import REACH_CHECK, Judge
-from preflight.judge.leaving import EXIT_NOT_MEASURED, keep, never_green, no_exit
+from preflight.judge.judge import Judge
+from preflight.judge.leaving import keep, never_green, no_exit
 from preflight.judge.own import REPLACED_FIX, OwnChecks
+from preflight.judge.selection import place, why_left_out
 from preflight.judge.stopping import INTERRUPT_CODES, Stopping, is_whole_program
 from preflight.judge.untouched import Picture
-from preflight.ledger.findings import EXIT_USAGE, SEVERITY, Finding, Verdict
-from preflight.ledger.gates import GATES, is_gate
+from preflight.ledger.findings import EXIT_NOT_MEASURED, EXIT_USAGE, SEVERITY, Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import waive
 from preflight.options import launch
@@ -45,12 +45,9 @@ from preflight.run.progress import on_terminal
 from preflight.run.source import ReportedSource
 
 OURS = (*KINDS, "settings")
-JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "ending": 4}
-QUICK_KINDS = {"node", "cluster", "mesh", "ending"}
 CODE_CHECK = "run.code_is_that_of_preflight"  # of no node: an error where it is not
 ENDED = pytest.StashKey[int]()  # the exit code of the session, when it has ended
 BEFORE = pytest.StashKey[tuple[OwnChecks, Picture]]()  # taken before a conftest is loaded
-VERB_OF = {"bench": "bench", "training": "train"}  # the subject that only this verb has -> the verb
 
 
 class Checking(Fixtures):
@@ -160,41 +157,22 @@ class Checking(Fixtures):
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Order the checks by what they wait for, and refuse shapes that cannot be judged per node."""
-        for hiding, place in hidden(self.config.args, self.config.invocation_params.dir).items():
-            raise pytest.UsageError(f"two checks are called {hiding}: {place} is the second")
+        for hiding, second in hidden(self.config.args, self.config.invocation_params.dir).items():
+            raise pytest.UsageError(f"two checks are called {hiding}: {second} is the second")
         for item in items:
             check = self.own.check(item) or check_of(item)
             if check.id in self.checks:
                 raise pytest.UsageError(f"two checks are called {check.id}: {item.nodeid} is the second")
             self.checks[check.id] = check
         for item in items:
-            reason = self._why_left_out(self.checks[id_of(item)])
+            reason = why_left_out(self.checks[id_of(item)], self.checks, self.options, self.source)
             if reason:
                 self.ledger.leave_out(id_of(item), reason)
         dropped = [item for item in items if id_of(item) in self.ledger.not_asked]
         items[:] = [item for item in items if id_of(item) not in self.ledger.not_asked]
         if dropped:
             self.config.hook.pytest_deselected(items=dropped)
-        items.sort(key=lambda item: (JOB_ORDER.get(self.checks[id_of(item)].kind, 0), id_of(item) != REACH_CHECK))
-
-    def _why_left_out(self, check: Check) -> str:
-        subjects = self.options.subjects
-        if self.options.only is not None and not self._is_asked_again(check):
-            return "green in the last run"
-        if subjects and check.id.split(".")[0] not in subjects:
-            verbs = [verb for subject, verb in VERB_OF.items() if subject in subjects]
-            return f"verb {verbs[0]}" if verbs else f"only {', '.join(subjects)}"
-        if isinstance(self.source, stored.StoredRun) and not subjects:
-            reason = self.source.why_not_asked(check.id, check.kind)
-            if reason:
-                return reason
-        return "profile quick" if self.options.profile == "quick" and check.kind not in QUICK_KINDS else ""
-
-    def _is_asked_again(self, check: Check) -> bool:
-        """Whether --last-failed asks for it: it was not green, or a job that is started again waits for it."""
-        red = self.options.only or frozenset()
-        jobs = {self.checks[name].kind for name in red if name in self.checks} & {*GATES}
-        return check.id in red or check.id == REACH_CHECK or any(is_gate(job, check.id) for job in jobs)
+        items.sort(key=lambda item: place(self.checks[id_of(item)]))
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """What -k, a profile or a verb leaves out is counted and said."""
@@ -278,8 +256,8 @@ class Checking(Fixtures):
         findings = [counting for finding in judged for counting in self.ledger.record(finding)]
         worst = max(findings, key=lambda finding: SEVERITY[finding.counted], default=None)
         if worst is not None and worst.counted in {Verdict.FAIL, Verdict.ERROR}:
-            said = printable(worst.message)  # pytest prints it as it is, with -rA whatever our summary leaves out
-            pytest.fail(f"{worst.verdict}: {hosts.fold(worst.nodes)}: {said}", pytrace=False)
+            message = printable(worst.message)  # pytest prints it as it is, with -rA whatever our summary leaves out
+            pytest.fail(f"{worst.verdict}: {hosts.fold(worst.nodes)}: {message}", pytrace=False)
         if worst is not None and worst.verdict is Verdict.SKIP:
             pytest.skip(printable(worst.message))
         return True
@@ -401,7 +379,7 @@ class Checking(Fixtures):
             or session.exitstatus == pytest.ExitCode.INTERNAL_ERROR
             or stopped_by
         )
-        return 3 if broken and code in {0, 5} else code
+        return EXIT_NOT_MEASURED if broken and code in {0, 5} else code
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The verdict, what is wrong where, and what to do."""

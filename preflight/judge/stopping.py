@@ -16,10 +16,10 @@ from typing import Any
 
 from preflight.errors import Interrupted
 from preflight.judge.leaving import LEAVE
+from preflight.ledger.findings import EXIT_NOT_MEASURED
 
 INTERRUPT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
-EXIT_NOT_MEASURED = 3
 
 
 class Stopping:

@@ -21,8 +21,9 @@ class Verdict(enum.Enum):
 
 
 SEVERITY = {verdict: rank for rank, verdict in enumerate(Verdict)}
-EXIT_CODES = {Verdict.PASS: 0, Verdict.WARN: 0, Verdict.FAIL: 1, Verdict.ERROR: 3, Verdict.SKIP: 5}
+EXIT_NOT_MEASURED = 3
 EXIT_USAGE = 4
+EXIT_CODES = {Verdict.PASS: 0, Verdict.WARN: 0, Verdict.FAIL: 1, Verdict.ERROR: EXIT_NOT_MEASURED, Verdict.SKIP: 5}
 
 
 @dataclass(frozen=True)

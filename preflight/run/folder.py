@@ -21,7 +21,7 @@ from preflight.errors import UsageError
 from preflight.facts.documents import Documents
 from preflight.hosts import Host
 from preflight.ledger.choice import Choice
-from preflight.ledger.findings import Verdict
+from preflight.ledger.findings import EXIT_NOT_MEASURED, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import remarks
 from preflight.options.launch import started_by
@@ -43,7 +43,6 @@ from preflight.results import Bench, Training
 from preflight.run.source import Measurements, ReportedSource
 from preflight.transport import command
 
-EXIT_NOT_MEASURED = 3
 FACTS_AT_ONCE = 256  # files that are written before the disk must have them
 
 

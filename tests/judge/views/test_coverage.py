@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.judge.coverage import SHIFTS, without_part
+from preflight.judge.views.coverage import SHIFTS, without_part
 from preflight.results import Mesh, RankReport, Training
 from preflight.testing import healthy
 
