@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from preflight.errors import UsageError
 from preflight.facts.racks import Racks, read_topology
@@ -22,7 +20,7 @@ from preflight.launch.plan import LaunchFiles
 from preflight.options.settings import Settings, load_settings
 from preflight.options.sweep import DTYPES, MODES, SCOPES, Sweep, parse_sweep
 from preflight.options.table import Names, option, options_of
-from preflight.redact import HIDDEN, without_secrets
+from preflight.options.values import duration, reach, variables, vendor_tests, webhook, without_end_slash
 from preflight.transport import Reach, forms
 
 PROFILES = {"quick": 45.0, "standard": 300.0, "full": 900.0}
@@ -31,18 +29,7 @@ MODELS = ("tiny", "small", "medium")
 STRATEGIES = ("ddp", "fsdp")
 PRECISIONS = ("fp32", "bf16")
 ACCUMULATE = ("1", "2", "4")  # what divides the batch of every model
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-LONGEST_REUSE = timedelta(days=7)
 SWEEP_WORDS = ("op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode", "scope")
-
-# The vendors' tests of GPUs by program and level, the usual level first, with the seconds that one may take on 8 GPUs.
-VENDOR_TESTS: Mapping[str, Mapping[str, float]] = {
-    "dcgmi": {"2": 300.0, "1": 90.0, "3": 2700.0},
-    "nvbandwidth": {"": 240.0},
-    "rvs": {"": 900.0},
-    "agfhc": {"1": 900.0, "2": 1500.0, "3": 2700.0},
-}
 
 # Which verbs take an option; pytest takes all of them.
 RUN = frozenset({"run"})
@@ -70,27 +57,6 @@ def new_run_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
 
 
-def duration(text: str) -> timedelta:
-    """6h, 30m, 90s or 7d, as a time. Raises UsageError for anything else."""
-    found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text.strip())
-    age = timedelta(seconds=int(found[1]) * SECONDS_OF[found[2]]) if found else None
-    if age is None or age > LONGEST_REUSE:
-        raise UsageError(f"--reuse {text!r}: wanted a time up to {LONGEST_REUSE.days}d, such as 6h or 30m")
-    return age
-
-
-def webhook(url: str) -> str:
-    """The URL of a webhook. Raises UsageError, which shows nothing of it, for anything else."""
-    try:
-        parts = urlsplit(url)
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_good = False
-    if not is_good or any(letter <= " " or letter > "~" for letter in url):
-        raise UsageError("--notify: wanted the URL of a webhook, such as https://hooks.slack.com/services/...")
-    return url
-
-
 def _startable() -> tuple[str, ...]:
     from preflight.launch.launchers import startable
 
@@ -105,10 +71,6 @@ def _launcher(name: str) -> Launcher:
 
 def _load_settings(path: str) -> Settings:
     return load_settings(Path(path))
-
-
-def _without_end_slash(path: str) -> str:
-    return path.rstrip("/") or "/"
 
 
 @dataclass(frozen=True)
@@ -205,7 +167,7 @@ class Options:
         "A folder that all nodes must share: a token written on one is read on the others. Repeatable.",
         FACTS,
         metavar="PATH",
-        convert=_without_end_slash,
+        convert=without_end_slash,
         is_live=True,
     )
     same: tuple[str, ...] = option(
@@ -214,7 +176,7 @@ class Options:
         "A file or folder that must be the same on every node: its digests are compared. Repeatable.",
         FACTS,
         metavar="PATH",
-        convert=_without_end_slash,
+        convert=without_end_slash,
         is_live=True,
     )
     ssh_trust: bool = option(
@@ -405,7 +367,7 @@ class Options:
         "A folder that all nodes share: write a checkpoint there, read it and resume.",
         TRAIN,
         metavar="DIR",
-        convert=_without_end_slash,
+        convert=without_end_slash,
         is_live=True,
     )
     drill: bool = option(
@@ -437,18 +399,7 @@ class Options:
     @property
     def tests_of_vendors(self) -> tuple[tuple[str, str, float], ...]:
         """The tests of --vendor-tests: program, level and seconds. Raises UsageError for one that is not known."""
-        found: list[tuple[str, str, float]] = []
-        for word in filter(None, (part.strip() for part in self.vendor_tests.split(","))):
-            name, _, level = word.partition(":")
-            levels = VENDOR_TESTS.get(name, {})
-            usual = next(iter(levels), "")
-            if (level or usual) not in levels or name in {known for known, _, _ in found}:
-                known = ", ".join(
-                    f"{name}:{level}" if level else name for name, all_ in VENDOR_TESTS.items() for level in all_
-                )
-                raise UsageError(f"--vendor-tests {word!r}: wanted some of {known}, each program once")
-            found.append((name, level or usual, levels[level or usual]))
-        return tuple(found)
+        return vendor_tests(self.vendor_tests)
 
     @property
     def seconds_of_vendors(self) -> float:
@@ -458,14 +409,7 @@ class Options:
     @property
     def reach(self) -> Reach:
         """How the nodes are reached. Raises UsageError for words that no shell could split."""
-        wrap, ssh_options = _words("--wrap", self.wrap), _words("--ssh-option", self.ssh_option)
-        for name, word in (("--wrap", wrap[0] if wrap else ""), ("--python", self.python or "")):
-            if word.startswith("-"):
-                raise UsageError(f"{name} {word!r}: wanted a program, and this is an option")
-        stranger = _no_option(ssh_options)
-        if stranger:
-            raise UsageError(f"--ssh-option {stranger!r}: wanted an option of ssh; it would be taken for the host")
-        return Reach(self.python, wrap, ssh_options)
+        return reach(self.python, self.wrap, self.ssh_option)
 
     @property
     def sweep(self) -> Sweep:
@@ -491,14 +435,7 @@ class Options:
     @property
     def layers(self) -> list[tuple[str, dict[str, str]]]:
         """The layers of the job's environment over the node's own. Raises UsageError for a malformed --env."""
-        variables: dict[str, str] = {}
-        for text in self.env:
-            name, equals, value = text.partition("=")
-            if not equals or not NAME.fullmatch(name) or "\0" in value:
-                shown = f"{name}={HIDDEN}" if equals else text if NAME.fullmatch(text) else HIDDEN
-                raise UsageError(f"--env {without_secrets(shown)!r}: wanted NAME=VALUE")
-            variables[name] = value
-        layers = [("launch files", dict(self.launch_variables)), ("--env", variables)]
+        layers = [("launch files", dict(self.launch_variables)), ("--env", variables(self.env))]
         return [(name, layer) for name, layer in layers if layer]
 
     def checked(self) -> Options:
@@ -566,25 +503,3 @@ def parse_options(values: Mapping[str, Any], *, command: tuple[str, ...], verbos
             raise UsageError(f"--{OPTIONS[name].name} with --from: a stored run asks no node; leave one of them out")
     read = {name: OPTIONS[name].read(value) for name, value in given.items()}
     return Options(**read, command=command, verbosity=verbosity).checked()
-
-
-# Letters behind which ssh takes the next word for a value (ssh.c, getopt).
-SSH_TAKES = re.compile(r"-[46AaCfGgKkMNnqsTtVvXxYy]*[BbcDEeFIiJLlmOoPpQRSWw]")
-
-
-def _no_option(words: tuple[str, ...]) -> str:
-    """The first word that ssh would take for the host, or for the end of its options; "" where all are options."""
-    left = iter(words)
-    for word in left:
-        if not word.startswith("-") or word in ("-", "--"):
-            return word
-        if SSH_TAKES.fullmatch(word):
-            next(left, "")
-    return ""
-
-
-def _words(name: str, text: str) -> tuple[str, ...]:
-    try:
-        return tuple(shlex.split(text))
-    except ValueError as error:
-        raise UsageError(f"{name} {text!r}: {error}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,43 +99,6 @@ def test_a_run_without_a_folder_reports_under_its_id():
     """Beside the others, by time."""
     options = Options(run_id="20300102-030405-abcdef")
     assert options.folder == Path("reports/20300102-030405-abcdef")
-
-
-def test_words_are_split_as_a_shell_would():
-    """--wrap and --ssh-option are one argument each, of several words."""
-    reach = Options(wrap="docker exec -i 'my trainer'", ssh_option="-F cfg -oPort=22", python="/opt/py").checked().reach
-    assert reach.wrap == ("docker", "exec", "-i", "my trainer")
-    assert reach.ssh_options == ("-F", "cfg", "-oPort=22")
-    assert reach.python == "/opt/py"
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"wrap": "-x y"}, "--wrap '-x': wanted a program"),
-        ({"wrap": "--privileged trainer"}, "--wrap '--privileged': wanted a program"),
-        ({"python": "-c"}, "--python '-c': wanted a program"),
-        ({"python": "-"}, "--python '-': wanted a program"),
-        ({"ssh_option": "other"}, "--ssh-option 'other': wanted an option of ssh"),
-        ({"ssh_option": "-v other"}, "--ssh-option 'other': wanted an option of ssh"),
-        ({"ssh_option": "-p 22 other"}, "--ssh-option 'other': wanted an option of ssh"),
-        ({"ssh_option": "-p22 other"}, "--ssh-option 'other': wanted an option of ssh"),
-        ({"ssh_option": "-- other"}, "--ssh-option '--': wanted an option of ssh"),
-        ({"ssh_option": "-"}, "--ssh-option '-': wanted an option of ssh"),
-    ],
-)
-def test_a_word_is_nothing_else_than_it_was_meant_for(given, words):
-    """No program is told an option in the place of a program, nor ssh a host in the place of an option."""
-    with pytest.raises(UsageError, match=re.escape(words)):
-        _ = Options(**given).reach
-
-
-@pytest.mark.parametrize(
-    "text", ["", "-v", "-vvv", "-p 22", "-vp 22 -4", "-oPort=22 -o Port=22", "-i -key -J jump,two"]
-)
-def test_options_of_ssh_are_taken_with_their_values(text):
-    """Of one letter, or of several together."""
-    assert Options(ssh_option=text).reach.ssh_options == tuple(text.split())
 
 
 def test_variables_are_one_layer_and_the_last_of_a_name_wins():
@@ -238,12 +200,3 @@ def test_tests_of_vendors_have_levels_and_time():
     assert asked.tests_of_vendors == (("dcgmi", "1", 90.0), ("nvbandwidth", "", 240.0))
     assert asked.deadline_seconds == parsed().deadline_seconds + 330.0
     assert parsed(vendor_tests="dcgmi").tests_of_vendors[0][1] == "2"
-
-
-@pytest.mark.parametrize("text", ["dcgm", "dcgmi:4", "rvs:1", "agfhc:9", "dcgmi,dcgmi:3"])
-def test_a_vendors_test_that_is_not_known_is_a_usage_error(text):
-    """With those that are."""
-    with pytest.raises(
-        UsageError, match=r"wanted some of dcgmi:2, dcgmi:1, dcgmi:3, nvbandwidth, rvs, agfhc:1, agfhc:2, agfhc:3"
-    ):
-        parsed(vendor_tests=text)
