@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import hashlib
 import os
-import re
 import secrets
 import signal
 import socket
@@ -24,6 +22,7 @@ from collections.abc import Callable, Sequence
 from preflight.hosts import Host
 from preflight.session.budget import STDERR_BYTES
 from preflight.session.line import send_signal
+from preflight.session.task import TaskLine, endure
 from preflight.transport import TASK_PROGRAM, Gathering, Reach, gathering_of
 from preflight.transport.reach import UNREAD_SECONDS
 
@@ -31,19 +30,13 @@ FIRST_SECONDS = 12.0  # until half of the tasks must have connected;
 LATE_SECONDS = 3.0  # the others get twice the time that half took, plus these seconds
 GREETING_SECONDS = 5.0
 END_SECONDS = 1.5
-LAST_WORDS_SECONDS = 3.0  # slurmctld tells srun of a limit or a lost node a moment after the task's end
 HURRY_SECONDS = 0.2
-SILENT_SECONDS = 15.0  # a node that acknowledges nothing for so long is lost: we send something every two
 STDERR_KEPT_BYTES = 256 << 10  # of all tasks together
-READ_BYTES = 1 << 18
 PAUSE_SECONDS = 0.1  # after each piece of what is said beyond STDERR_BYTES
 STRANGERS = 64  # connections without a proof that may be open, beside the tasks
 KEY_BYTES = NONCE_BYTES = 16
 MAC_BYTES = 32
 TRIES = 2
-NOISE = re.compile(r"srun: cluster configuration lacks support for cpu binding")
-OF_TASKS = re.compile(r"srun: error: \S+: tasks? ([\d,-]+): ")
-OF_THE_STEP = re.compile(r"slurmstepd\S*: error: \*\*\* (?:STEP|JOB) ")
 
 # Run by the task's loader, whose `os`, `sys` and `zlib` these are: connect, prove, run what comes over the connection.
 TASK = """
@@ -76,62 +69,6 @@ exec(zlib.decompress(i.read(int(size))))
 """
 
 
-class Joined:
-    """The line of a task that connected to us."""
-
-    def __init__(self, step: Step, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.step = step
-        self.number = number
-        self.reader = reader
-        self.writer = writer
-        self.flood = ""  # why it was cut here
-        self._gone = asyncio.Event()
-
-    @property
-    def stderr(self) -> str:
-        """What the command printed about this task and about all, and what the task printed."""
-        return said_of(self.number, self.step.stderr.decode("utf-8", "replace"))
-
-    async def read(self) -> bytes:
-        """The next bytes from the task."""
-        return await self.reader.read(READ_BYTES)
-
-    async def write(self, data: bytes) -> None:
-        """To the task."""
-        self.writer.write(data)
-        await self.writer.drain()
-
-    async def ended(self) -> int:
-        """0: the connection ended; the command has other tasks."""
-        await self._gone.wait()
-        return 0
-
-    def met_end(self) -> None:
-        """Nothing: there is nothing more to wait for."""
-        self._gone.set()
-
-    def broken_by(self, error: OSError) -> str:
-        """What a read error means: a node that lost power never closes its connection."""
-        if error.errno == errno.ETIMEDOUT:
-            return f"it acknowledged nothing for {SILENT_SECONDS:g} s: its power or its network is gone"
-        return error.strerror or type(error).__name__
-
-    async def last_words(self, explain: Callable[[str], str]) -> None:
-        """Wait until the command has said why, or has ended: other machines tell it what ended this task."""
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.step.has_said(lambda: bool(explain(self.stderr))), LAST_WORDS_SECONDS)
-
-    def cut(self) -> None:
-        """End the connection; the task notices."""
-        self.writer.transport.abort()
-        self._gone.set()
-
-    async def close(self) -> None:
-        """Wait until the connection is gone here."""
-        with contextlib.suppress(asyncio.TimeoutError, OSError):
-            await asyncio.wait_for(self.writer.wait_closed(), 2.0)
-
-
 class Step:
     """One run of the command: the tasks that connected, and what it printed."""
 
@@ -139,7 +76,7 @@ class Step:
         self.hosts = {host.address: host for host in hosts}
         self.gathering = gathering
         self.key = secrets.token_bytes(KEY_BYTES)
-        self.lines: dict[str, Joined] = {}  # by the host's name
+        self.lines: dict[str, TaskLine] = {}  # by the host's name
         self.stderr = b""
         self._claimed_twice: set[str] = set()
         self._strangers: dict[asyncio.StreamWriter, str] = {}  # connections without proof so far, with their addresses
@@ -163,7 +100,7 @@ class Step:
         runs = self._process is not None and self._process.returncode is None
         return runs and len(self.lines) == len(self.hosts)
 
-    async def has_said(self, enough: Callable[[], bool]) -> None:
+    async def has_printed(self, enough: Callable[[], bool]) -> None:
         """Wait until the command has printed enough, or has ended."""
         async with self._news:
             await self._news.wait_for(lambda: enough() or self._has_ended)
@@ -261,7 +198,7 @@ class Step:
             del self._strangers[first]
             first.transport.abort()
 
-    async def _prove(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, Joined]:
+    async def _prove(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, TaskLine]:
         ours = secrets.token_bytes(NONCE_BYTES)
         writer.write(ours)
         theirs, proof = await reader.readexactly(NONCE_BYTES), await reader.readexactly(MAC_BYTES)
@@ -271,7 +208,7 @@ class Step:
         number, _, address = place.decode("ascii").partition(" ")
         if address not in self.hosts:
             raise ValueError("a task of no host of ours")
-        line = Joined(self, int(number), reader, writer)
+        line = TaskLine(self, int(number), reader, writer)
         endure(writer.get_extra_info("socket"))
         writer.write(self._proof(b"controller", theirs, ours))
         return address, line
@@ -306,9 +243,9 @@ class Gatherings:
         self._resolve({host.name: None for host in hosts if host.trouble})
         self._work = asyncio.create_task(self._gather([host for host in hosts if not host.trouble]))
 
-    async def line(self, host: Host) -> Joined | None:
+    async def line(self, host: Host) -> TaskLine | None:
         """The line of a host, once the step is known to work; None where the host has no task in it."""
-        found: Joined | None = await asyncio.shield(self._lines[host.name])
+        found: TaskLine | None = await asyncio.shield(self._lines[host.name])
         return found
 
     async def close(self) -> None:
@@ -334,38 +271,10 @@ class Gatherings:
         finally:
             self._resolve(dict.fromkeys(self._lines))
 
-    def _resolve(self, lines: dict[str, Joined] | dict[str, None]) -> None:
+    def _resolve(self, lines: dict[str, TaskLine] | dict[str, None]) -> None:
         for name, line in lines.items():
             if not self._lines[name].done():
                 self._lines[name].set_result(line)
-
-
-def said_of(number: int, stderr: str) -> str:
-    """The lines of a command's standard error about one task: its own, without the label, and those about all.
-
-    The daemon of one node reports how the step itself ended, under the label of its task.
-    """
-    kept = []
-    for line in stderr.splitlines():
-        labelled = re.match(r"\s*(\d+): (.*)", line)
-        others = OF_TASKS.match(line)
-        if labelled and (int(labelled[1]) == number or OF_THE_STEP.match(labelled[2])):
-            kept.append(labelled[2])
-        elif not labelled and not NOISE.match(line) and (others is None or _is_in(number, others[1])):
-            kept.append(line)
-    return "".join(f"{line}\n" for line in kept)
-
-
-def _is_in(number: int, ranges: str) -> bool:
-    """Whether "0-3,7" holds a number."""
-    ends = (piece.partition("-") for piece in ranges.split(",") if piece)
-    return any(first.isdigit() and int(first) <= number <= int(last or first) for first, _, last in ends)
-
-
-def endure(wire: socket.socket) -> None:
-    """Set the socket to send at once, and to call a peer lost that acknowledges nothing."""
-    wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENT_SECONDS * 1000))
 
 
 async def _listen(gathering: Gathering) -> socket.socket:

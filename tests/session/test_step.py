@@ -18,7 +18,7 @@ import pytest
 from preflight.hosts import Host
 from preflight.session import step
 from preflight.session.fleet import Fleet
-from preflight.session.step import Step, said_of
+from preflight.session.step import Step
 from preflight.transport import Reach, gathering_of
 from preflight.transport.reach import TASK_LOADER, TASK_PROGRAM
 from preflight.transport.slurm import Slurm
@@ -170,21 +170,6 @@ def test_a_second_task_of_one_name_ends_the_session_of_the_first_even_late(met):
         return await asyncio.wait_for(line.ended(), 5), line.flood, visitors.step.lines
 
     assert met(impostor) == (0, "two tasks came in its name, and nobody knows which of them is its own", {})
-
-
-def test_what_is_said_belongs_to_its_task():
-    """Lines with another task's label are dropped, and so is what srun says of others; the rest concerns all."""
-    said = (
-        " 1: Traceback of one\n12: of twelve\nsrun: error: n[0-1]: tasks 0-1: Killed\nsrun: error: n7: task 7: Killed\n"
-        "slurmstepd-n0: error: *** STEP 3.0 ON n0 CANCELLED AT 2026-11-22 DUE TO TIME LIMIT ***\n"
-    )
-    assert said_of(1, said).splitlines() == [
-        "Traceback of one",
-        "srun: error: n[0-1]: tasks 0-1: Killed",
-        "slurmstepd-n0: error: *** STEP 3.0 ON n0 CANCELLED AT 2026-11-22 DUE TO TIME LIMIT ***",
-    ]
-    cancelled = "slurmstepd-n0: error: *** STEP 3.0 ON n0 CANCELLED AT 2026-11-22T03:05:39 ***"
-    assert said_of(2, f"0: {cancelled}\n0: slurmstepd-n0: error: of its own\n").splitlines() == [cancelled]
 
 
 def test_the_ports_are_those_that_the_site_left_open(slurm):
