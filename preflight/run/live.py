@@ -282,12 +282,12 @@ class Run:
         if count <= ALL_PAIRS_LIMIT:
             return MESH_SECONDS
         seconds = mesh.full_seconds(count)
-        self._announce(f"connections between all {count * (count - 1)} pairs of {count} nodes", seconds)
+        pairs = count * (count - 1)
+        self._announce(f"connections between all {pairs} pairs of {count} nodes: about {seconds:.0f} s", seconds)
         return max(MESH_SECONDS, 3 * seconds)
 
-    def _announce(self, what: str, seconds: float) -> None:
+    def _announce(self, message: str, seconds: float) -> None:
         """Say beforehand what takes so long; NotMeasured at once where the time is too short."""
-        message = f"{what}: about {seconds:.0f} s"
         if seconds > self.stages.left(seconds):
             raise NotMeasured(f"{message}, more than the deadline leaves: give a longer --deadline")
         self.notes.append(message)
@@ -326,8 +326,8 @@ class Run:
         self._begin(f"{stage}: measuring the bandwidth")
         crew, opts = self.crew, self.options
         if opts.full_mesh:
-            count = len(crew.cluster)
-            self._announce(f"streams between all pairs of {count} nodes", streams.full_mesh_seconds(count))
+            count, seconds = len(crew.cluster), streams.full_mesh_seconds(len(crew.cluster))
+            self._announce(f"streams between all pairs of {count} nodes: about {seconds:.0f} s", seconds)
         searching = jobs.search_seconds(crew)
         earlier = self.baseline.results if self.baseline is not None else ()
         job = jobs.bench_job(crew, self.stages, racks=self.racks, earlier=earlier)
