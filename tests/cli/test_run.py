@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 from preflight.cli.run import logs_diagnosis
@@ -58,6 +59,19 @@ sys.exit(code)
 """
 
 
+def python(folder, *words):
+    """Our Python with these words, in a folder, with the package of this tree."""
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
 def test_a_run_reads_everything_once(tmp_path):
     """Options, settings, hosts, launch files, baseline and the facts: no answer is looked for a second time."""
     (tmp_path / "then").mkdir()
@@ -65,15 +79,7 @@ def test_a_run_reads_everything_once(tmp_path):
     (tmp_path / "preflight.toml").write_text("[clock]\nmax_offset_seconds = 2.0\n")
     (tmp_path / "job.sh").write_text("torchrun --nnodes 1 --nproc_per_node 2 train.py\n")
     words = ["run", "--hosts=local", "--profile=quick", "--report-dir=now", "--baseline=then", "--launch=job.sh"]
-    done = subprocess.run(
-        [sys.executable, "-c", COUNTING, "times.json", *words, "--settings=preflight.toml"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = python(tmp_path, "-c", COUNTING, "times.json", *words, "--settings=preflight.toml")
     assert done.returncode in {0, 1}, done.stdout + done.stderr
     report = json.loads((tmp_path / "now" / "report.json").read_text())
     assert report["plan"]["launches"][0]["launcher"] == "torchrun"
@@ -98,15 +104,7 @@ def test_a_run_reads_everything_once(tmp_path):
 def test_options_go_through_the_door_as_they_are(tmp_path):
     """A value that would be two words on a command line, or start with a dash, arrives as it was given."""
     words = ["--hosts=local", "--profile=quick", "--env=A=-x y", "--env=B=", "--report-dir=now", "--deadline=44.5"]
-    done = subprocess.run(
-        [sys.executable, "-m", "preflight", "run", *words, "--dry-run"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(tmp_path, "-m", "preflight", "run", *words, "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "would reach 1 node, deadline 44.5 s" in done.stdout
     assert f"report: {tmp_path}/now" in done.stdout
@@ -129,15 +127,7 @@ def test_the_logs_of_a_failed_job_are_diagnosed(tmp_path):
 def test_json_is_alone_on_standard_output(tmp_path):
     """A program reads it as it stands; the summary for people is on standard error."""
     words = ["run", "--hosts=local", "--profile=quick", "--report-dir=now", "--json", "--", "-kmtu"]
-    done = subprocess.run(
-        [sys.executable, "-m", "preflight", *words],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(tmp_path, "-m", "preflight", *words)
     assert json.loads(done.stdout)["exit_code"] == done.returncode
     assert f"exit code {done.returncode}" in done.stderr
 
@@ -157,11 +147,7 @@ def test_what_was_not_green_is_asked_again_and_nothing_else(tmp_path):
     """With the hosts and files of the last run; a green one has nothing left to ask."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "test_site.py").write_text(SITE_CHECK)
-
-    def preflight(*words):
-        argv = [sys.executable, "-m", "preflight", "run", *words]
-        return subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False)
-
+    preflight = partial(python, tmp_path, "-m", "preflight", "run")
     first = preflight("--hosts=local", "--profile=quick", "--", "-k", "scratch or reach", "site/test_site.py")
     assert first.returncode == 1, first.stdout + first.stderr
     (tmp_path / "scratch").touch()
@@ -179,14 +165,7 @@ def test_what_was_not_green_is_asked_again_and_nothing_else(tmp_path):
 def test_the_page_shows_what_was_typed(tmp_path):
     """Not what pytest was called with for it."""
     words = ["run", "--hosts=local", "--profile=quick", "--report-dir=now", "--", "-kmtu"]
-    subprocess.run(
-        [sys.executable, "-m", "preflight", *words],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    python(tmp_path, "-m", "preflight", *words)
     shown = (tmp_path / "now/report.html").read_text().partition('<pre class="command" tabindex="0">')[2]
     assert shown.partition("</pre>")[0] == f"preflight {' '.join(words)}"
     assert "importlib" not in shown
