@@ -192,7 +192,7 @@ def test_nothing_dangerous_is_called():
 # Waiting that ends by other means than a time of its own, and why that is enough.
 BOUNDED_OTHERWISE = {
     ("preflight/run/folder.py", "stored.result"): "writes files, as the caller would itself",
-    ("preflight/session/line.py", "self._has_said_all.wait"): "asyncio.wait_for bounds it",
+    ("preflight/session/line.py", "self._has_ended_stderr.wait"): "asyncio.wait_for bounds it",
     ("preflight/session/connection.py", "self._failing.wait"): "asyncio.wait_for bounds it",
     ("preflight/session/starting.py", "starting.result"): "it is done where it is asked",
     ("preflight/session/step.py", "self._process.wait"): "asyncio.wait_for bounds each",

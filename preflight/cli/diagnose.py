@@ -62,8 +62,8 @@ def diagnose_logs(
         print_json({**diagnosis_document(diagnosis), "confirmed": [asdict(one) for one in confirmed]}, json)
     for one in confirmed:
         nodes = f" on {fold(one.nodes)}" if one.nodes else ""
-        said = f"{one.check} {one.verdict}{language.say(nodes)}: {printable(language.say(one.message))}"
-        print(said, file=sys.stderr if json else sys.stdout)
+        line = f"{one.check} {one.verdict}{language.say(nodes)}: {printable(language.say(one.message))}"
+        print(line, file=sys.stderr if json else sys.stdout)
     if not diagnosis.lines:
         print(language.say("preflight: diagnose: the logs are empty"), file=sys.stderr)
         return EXIT_CODES[Verdict.SKIP]

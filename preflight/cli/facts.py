@@ -93,12 +93,12 @@ def _spoken(text: str, language: Language) -> str:
     lines = table.split("\n")
     width = len(lines[1].partition(" ")[0])
     titles = [line[:width].rstrip() for line in lines]
-    said = [language.say(title.removesuffix(" *")) + " *" * title.endswith(" *") for title in titles]
-    room = max(map(width_of, [said[0], *said[2:]]))
-    said[1] = "-" * room
+    shown = [language.say(title.removesuffix(" *")) + " *" * title.endswith(" *") for title in titles]
+    room = max(map(width_of, [shown[0], *shown[2:]]))
+    shown[1] = "-" * room
     table = "\n".join(
         f"{title}{' ' * (room - width_of(title))}{_cells(line[width:], language)}"
-        for title, line in zip(said, lines, strict=True)
+        for title, line in zip(shown, lines, strict=True)
     )
     heading, *reasons = below.split("\n")
     lines = [f"  {'、'.join(map(language.say, titles))}{why}" for titles, why in map(_parts(language), reasons)]
@@ -117,10 +117,10 @@ def _cells(line: str, language: Language) -> str:
     """The cells of a line, those of our own words in the language, where the columns stay as wide as they are."""
 
     def translated(found: re.Match[str]) -> str:
-        said, width = language.say(found[0]), len(found[0])
+        word, width = language.say(found[0]), len(found[0])
         if not line[found.end() :].strip():
-            return said
-        return said + " " * (width - width_of(said)) if width_of(said) <= width else found[0]
+            return word
+        return word + " " * (width - width_of(word)) if width_of(word) <= width else found[0]
 
     return OWN_CELL.sub(translated, line)
 

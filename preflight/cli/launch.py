@@ -67,8 +67,8 @@ def check(
         found = fixed(files.texts)
         print(patch(files.texts, found.texts), end="")
         left = [finding for finding in findings if finding.verdict in (Verdict.FAIL, Verdict.WARN)]
-        said = f"{len(found.findings)} of {len(left)} findings are fixed by this patch"
-        print(language_of(options).say(said), file=sys.stderr)
+        summary = f"{len(found.findings)} of {len(left)} findings are fixed by this patch"
+        print(language_of(options).say(summary), file=sys.stderr)
     elif options.json:
         document = {
             "schema": 1,

@@ -81,8 +81,8 @@ def _code(argv: list[str]) -> int:
 def _complain(error: PreflightError, argv: Sequence[str]) -> None:
     from preflight.report.printable import printable  # here, as help needs none of the reports
 
-    said = _language(argv).say(str(error))
-    print(f"preflight: {printable(said, keep_newlines=True)}", file=sys.stderr)
+    message = _language(argv).say(str(error))
+    print(f"preflight: {printable(message, keep_newlines=True)}", file=sys.stderr)
 
 
 def parser_of(argv: Sequence[str]) -> argparse.ArgumentParser:

@@ -68,7 +68,7 @@ def run_checks(
         return code
     if not (folder / "report.json").is_file():
         return code or EXIT_NOT_MEASURED
-    if not code and not _is_told_by(folder, options.run_id):
+    if not code and not _is_confirmed_by(folder, options.run_id):
         print(f"preflight: {folder}/report.json is not the report of a run that passed", file=sys.stderr)
         return EXIT_NOT_MEASURED
     if not given.json and given.verbosity != "line":
@@ -80,7 +80,7 @@ def run_checks(
     return code
 
 
-def _is_told_by(folder: Path, run_id: str) -> bool:
+def _is_confirmed_by(folder: Path, run_id: str) -> bool:
     """Whether the report on the disk is of this run, and says that it ended with 0."""
     report = read_json(folder / "report.json")
     return (report.run.id, report.finished, report.exit_code) == (run_id, True, 0)
@@ -106,8 +106,8 @@ def logs_diagnosis(folder: Path, language: Language = ENGLISH) -> str:
         return ""
     if not diagnosis.causes:
         return ""
-    said = language.say(f"The reference job failed. By its logs in {folder}:")
-    return f"\n{said} {diagnosis_text(diagnosis, language)}"
+    heading = language.say(f"The reference job failed. By its logs in {folder}:")
+    return f"\n{heading} {diagnosis_text(diagnosis, language)}"
 
 
 def _print_section(report: RunReport, section: str, target: str, language: Language) -> None:

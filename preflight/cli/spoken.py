@@ -42,8 +42,8 @@ def tell(parser: argparse.ArgumentParser, language: Language) -> None:
         group.title = language.say(group.title or "")
     for action in parser._actions:  # noqa: SLF001
         if action.help and action.help is not argparse.SUPPRESS:
-            said = language.say(action.help)
-            action.help = said if said == action.help else _in_line(said, action)
+            translated = language.say(action.help)
+            action.help = translated if translated == action.help else _in_line(translated, action)
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             for choice in action._choices_actions:  # noqa: SLF001
                 choice.help = language.say(choice.help or "")

@@ -20,7 +20,7 @@ PLACES_SECONDS = 20.0  # where no path is shared or compared: each folder is giv
 LOOK_SHARE = 0.5  # of the time: by then each has looked at its folders,
 WRITE_SHARE = 0.1  # a writer has so much,
 READ_SHARE = 0.9  # by then each has looked for the token, and the rest is for those who wrote to take it away
-TOLD_SHARE = 0.8  # of the time for a round: a node is told so much, and has the rest for its answer
+ORDERED_SHARE = 0.8  # of the time for a round: a node is told so much, and has the rest for its answer
 DIGEST_SHARE = 0.8  # of the time for looking
 DIGEST_SECONDS = 60.0  # at most for one path that must be the same on all nodes
 WRITERS = 3  # how many nodes are asked to write into a path before it counts as closed to all
@@ -75,7 +75,7 @@ async def _write(
         if wanted:
             try:
                 calls[name].deadline = time.monotonic() + seconds
-                await calls[name].send({"write": wanted, "seconds": seconds * TOLD_SHARE})
+                await calls[name].send({"write": wanted, "seconds": seconds * ORDERED_SHARE})
                 troubles = await calls[name].first("written", dict[replies.Line, replies.Line])
             except HostError as error:
                 failed[name] = error.reason
@@ -98,7 +98,7 @@ async def _read(
     async def read(name: str) -> None:
         try:
             calls[name].deadline = until
-            await calls[name].send({"read": order, "seconds": (until - time.monotonic()) * TOLD_SHARE})
+            await calls[name].send({"read": order, "seconds": (until - time.monotonic()) * ORDERED_SHARE})
             await calls[name].first("read", bool)
         except HostError as error:
             failed[name] = error.reason

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from re import Match
 
 from preflight.diagnose.found import Hang, Job
-from preflight.diagnose.prefix import Said
+from preflight.diagnose.prefix import Line
 from preflight.diagnose.recorder import Call, hang_of
 
 MOST_RANKS = 1 << 16
@@ -78,9 +78,9 @@ class Facts:
     is_complete: bool = False  # whether all ranks have joined
     _table: dict[str, str] = field(default_factory=dict)
 
-    def take(self, name: str, found: Match[str], line: Said) -> None:
+    def take(self, name: str, found: Match[str], line: Line) -> None:
         """A line that one of the patterns fits."""
-        takers: dict[str, Callable[[Match[str], Said], None]] = {
+        takers: dict[str, Callable[[Match[str], Line], None]] = {
             "communicator": self._communicator,
             "bootstrap": self._bootstrap,
             "adapters": self._adapters,
@@ -112,14 +112,14 @@ class Facts:
             if 0 < size <= MOST_RANKS:
                 self.sizes[size] += 1
 
-    def hear(self, line: Said) -> None:
+    def hear(self, line: Line) -> None:
         """Count a line for its rank, whatever it says."""
         if 0 <= line.rank < MOST_RANKS:
             self.heard.add(line.rank)
             if line.node:
                 self.node_of.setdefault(line.rank, line.node)
 
-    def _communicator(self, found: Match[str], line: Said) -> None:
+    def _communicator(self, found: Match[str], line: Line) -> None:
         rank, size = int(found[1]), int(found[2])
         if 0 < size <= MOST_RANKS and rank < size:
             self.sizes[size] += 1
@@ -127,77 +127,77 @@ class Facts:
                 self.node_of[rank] = line.node
                 self.heard.add(rank)
 
-    def _bootstrap(self, found: Match[str], line: Said) -> None:
+    def _bootstrap(self, found: Match[str], line: Line) -> None:
         _add(self.interfaces.setdefault(line.node, {}), f"{found[1]}:{found[2].rstrip(':')}")
 
-    def _adapters(self, found: Match[str], line: Said) -> None:
+    def _adapters(self, found: Match[str], line: Line) -> None:
         del line
         _add(self.networks, found[1])
 
-    def _timeout(self, found: Match[str], line: Said) -> None:
+    def _timeout(self, found: Match[str], line: Line) -> None:
         if 0 <= line.rank < MOST_RANKS:
             self.timeouts.setdefault(line.rank, (int(found[1] or -1), found[2].upper(), int(found[3] or -1)))
 
-    def _progress(self, found: Match[str], line: Said) -> None:
+    def _progress(self, found: Match[str], line: Line) -> None:
         if 0 <= line.rank < MOST_RANKS:
             self.enqueued[line.rank] = int(found[1])
 
-    def _host(self, found: Match[str], line: Said) -> None:
+    def _host(self, found: Match[str], line: Line) -> None:
         del line
         self._table = {"host": found[1]}
 
-    def _rank(self, found: Match[str], line: Said) -> None:
+    def _rank(self, found: Match[str], line: Line) -> None:
         del line
         self._table["rank"] = found[1]
         if "host" in self._table and int(found[1]) < MOST_RANKS:
             self.node_of[int(found[1])] = self._table["host"]
 
-    def _exit(self, found: Match[str], line: Said) -> None:
+    def _exit(self, found: Match[str], line: Line) -> None:
         del line
         if "rank" in self._table and int(self._table["rank"]) < MOST_RANKS:
             self.exits[int(self._table["rank"])] = found[1]
 
-    def _behind(self, found: Match[str], line: Said) -> None:
+    def _behind(self, found: Match[str], line: Line) -> None:
         del line
         self.late |= {int(word) for word in found[1].replace(",", " ").split()[:1024]}
 
-    def _unjoined(self, found: Match[str], line: Said) -> None:
+    def _unjoined(self, found: Match[str], line: Line) -> None:
         del line
         if len(self.unjoined) < MOST_UNJOINED:
             self.unjoined.append(Unjoined(int(found[1])))
 
-    def _unjoined_call(self, found: Match[str], line: Said) -> None:
+    def _unjoined_call(self, found: Match[str], line: Line) -> None:
         del line
         if self.unjoined:
             self.unjoined[-1].operation = self.unjoined[-1].operation or found[1][:64].upper()
 
-    def _unjoined_ranks(self, found: Match[str], line: Said) -> None:
+    def _unjoined_ranks(self, found: Match[str], line: Line) -> None:
         del line
         if self.unjoined:
             self.unjoined[-1].missing = self.unjoined[-1].missing or _numbers(found[1])
 
-    def _expected_ranks(self, found: Match[str], line: Said) -> None:
+    def _expected_ranks(self, found: Match[str], line: Line) -> None:
         del line
         if self.unjoined:
             self.unjoined[-1].expected = self.unjoined[-1].expected or _numbers(found[1])
 
-    def _device(self, found: Match[str], line: Said) -> None:
+    def _device(self, found: Match[str], line: Line) -> None:
         """nccl-tests list the device of every rank."""
         del line
         if int(found[1]) < MOST_RANKS:
             self.node_of[int(found[1])] = found[2]
 
-    def _member(self, found: Match[str], line: Said) -> None:
+    def _member(self, found: Match[str], line: Line) -> None:
         del line
         if int(found[1]) < int(found[2]) <= MOST_RANKS:
             self.sizes[int(found[2])] += 1
             self.members[int(found[1])] += 1
 
-    def _complete(self, found: Match[str], line: Said) -> None:
+    def _complete(self, found: Match[str], line: Line) -> None:
         del found, line
         self.is_complete = True
 
-    def _ended(self, found: Match[str], line: Said) -> None:
+    def _ended(self, found: Match[str], line: Line) -> None:
         """Count good ends by file: a failure before one was survived."""
         del found, line
 

@@ -15,7 +15,7 @@ from preflight.diagnose.causes.collectives.nccl import WARNED
 from preflight.diagnose.facts import PATTERNS, Facts
 from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.index import WORDS, Index, compiled
-from preflight.diagnose.prefix import ANSI, said
+from preflight.diagnose.prefix import ANSI, line_of
 from preflight.diagnose.tracebacks import BUILT_IN, Tracebacks
 
 LONGEST_LINE = 1024  # bytes of a line that are looked at
@@ -156,7 +156,7 @@ class Gatherer:
         is_exception = not BUILT_IN.isdisjoint(words)
         if not (found or facts or passed or is_traceback or is_exception or self.tracebacks.open):
             return (), True
-        line = said(text, file=name)
+        line = line_of(text, file=name)
         for cause_name in passed:
             self.seen[cause_name].come(name, line.node)
         self.facts.hear(line)

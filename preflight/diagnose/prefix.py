@@ -53,7 +53,7 @@ OF_FILE = re.compile(r"rank[_-]?(\d+)|/(\d+)/std(?:out|err)\.log$", re.IGNORECAS
 
 
 @dataclass(frozen=True)
-class Said:
+class Line:
     """A line without its prefixes. ``rank`` is -1, ``seconds`` negative where the line does not say.
 
     ``task`` is the number that srun or mpirun put in front, -1 where none: the rank too, unless a task starts several.
@@ -83,7 +83,7 @@ def seconds_of(text: str) -> float:
     return (month * 31 + day) * 86400 + int(found["h"]) * 3600 + int(found["m"]) * 60 + int(found["s"]) + fraction
 
 
-def said(line: str, *, file: str = "") -> Said:
+def line_of(line: str, *, file: str = "") -> Line:
     """The line without prefixes and ANSI codes, with its rank, or else that of the file."""
     text = ANSI.sub("", line) if "\x1b" in line else line
     rank, task, node, seconds = -1, -1, "", -1.0
@@ -121,4 +121,4 @@ def said(line: str, *, file: str = "") -> Said:
             rank = int(next(group for group in spoken.groups() if group is not None))
     if seconds < 0:
         seconds = seconds_of(line[:200])
-    return Said(text, rank, node, pid, seconds, task)
+    return Line(text, rank, node, pid, seconds, task)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from preflight.diagnose.found import Evidence
-from preflight.diagnose.prefix import Said
+from preflight.diagnose.prefix import Line
 
 LIBRARY = ("site-packages", "dist-packages", "/lib/python", "/torch/", "<frozen")
 LONGEST = 400  # lines of one traceback
@@ -88,7 +88,7 @@ class Tracebacks:
         if len(self.open) < 4096:
             self.open[stream] = Open()
 
-    def take(self, stream: str, line: Said, evidence: Evidence, *, progress: int = 0) -> Raised | None:
+    def take(self, stream: str, line: Line, evidence: Evidence, *, progress: int = 0) -> Raised | None:
         """A line of a stream with an open traceback; gives the exception when it is the last."""
         traceback = self.open[stream]
         traceback.lines += 1
@@ -107,7 +107,7 @@ class Tracebacks:
         del self.open[stream]
         return self._add(found, traceback.own or traceback.last, evidence, progress)
 
-    def take_alone(self, line: Said, evidence: Evidence, *, progress: int = 0) -> None:
+    def take_alone(self, line: Line, evidence: Evidence, *, progress: int = 0) -> None:
         """A line outside of any traceback that begins as the last of one does: the frames went elsewhere."""
         found = RAISED.match(line.text)
         if found and _is_plain(found):

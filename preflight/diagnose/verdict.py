@@ -179,10 +179,10 @@ def _unknown_exception(gathered: Gatherer) -> Finding | None:
 
 
 def _exception(raised: Raised) -> Cause:
-    said = f": {raised.message}" if raised.message else ""
+    message = f": {raised.message}" if raised.message else ""
     return Cause(
         name="program-error",
-        meaning=f"the program itself failed: {raised.kind}{said}" + (f" (at {raised.at})" if raised.at else ""),
+        meaning=f"the program itself failed: {raised.kind}{message}" + (f" (at {raised.at})" if raised.at else ""),
         patterns=(),
         fix="no table of known causes has this exception: read the lines above it; where no other cause is named, it "
         "comes from the program or its versions, not from the network",

@@ -50,10 +50,10 @@ def decode(document: Document, shared: Shared | None = None) -> NodeFacts:
 
 def with_answer(node: NodeFacts, answer: Answer, shared: Shared | None = None) -> NodeFacts:
     """The facts of a node with those of a further round; only these are decoded."""
-    said, reasons = answer
+    given, reasons = answer
     subjects: dict[str, Value] = {}
     missing = dict(reasons)
-    for name, facts in said.items():
+    for name, facts in given.items():
         if name not in SUBJECTS:
             missing[name] = Missing("not a subject that was asked for")
             continue

@@ -68,7 +68,7 @@ class RankStory:
         return self.exit in ABORTED and was_aborted(self.log)
 
     @property
-    def said_last(self) -> str:
+    def last_output(self) -> str:
         """Its error, else its log with what NCCL wrote."""
         return self.error or f"{self.log}\n{self.files.get('nccl', '')}"
 
@@ -170,13 +170,13 @@ def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], 
         words.append(f"and {left} more rank{'s' * (left != 1)}")
     guilty = tuple(dict.fromkeys(story.placement.node for story in culprits))
     first = culprits[0]
-    said = (
+    error = (
         first.error
         or _error_line(first)
         or warned(first.files.get("nccl", ""))
         or next((story.error for story in ranks if story.cannot_connect), "")
     )
-    why = symptom(text=particular(said), exited=first.exit)
+    why = symptom(text=particular(error), exited=first.exit)
     return Outcome(ranks, "; ".join(words), guilty, seconds, is_proven=is_proven, culprits=tuple(culprits), why=why)
 
 
@@ -229,8 +229,10 @@ def _most_accused(stories: list[RankStory]) -> list[RankStory]:
     node_of = {
         address: story.placement.node for story in stories if (address := own_address(story.files.get("nccl", "")))
     }
-    said = {(story.placement.node, node_of.get(peer, "")) for story in stories for peer in accused(story.said_last)}
-    votes = Counter(peer for node, peer in said if peer not in ("", node))
+    accusations = {
+        (story.placement.node, node_of.get(peer, "")) for story in stories for peer in accused(story.last_output)
+    }
+    votes = Counter(peer for node, peer in accusations if peer not in ("", node))
     (first, most), *rest = [*votes.most_common(2), ("", 0)]
     if most < 2 or (rest and rest[0][1] == most):
         return stories
@@ -246,8 +248,8 @@ def _error_line(story: RankStory) -> str:
 def _last_words(story: RankStory) -> str:
     where = f"rank {story.placement.rank} on {story.placement.node}"
     lines = story.last_lines
-    said = in_one_line(story.error) or (lines[-1] if lines else "no output")
-    return f"{where} stopped at stage {story.stage}{_how_it_ended(story.exit)}: {said[:400]}"
+    message = in_one_line(story.error) or (lines[-1] if lines else "no output")
+    return f"{where} stopped at stage {story.stage}{_how_it_ended(story.exit)}: {message[:400]}"
 
 
 def _how_it_ended(code: str) -> str:

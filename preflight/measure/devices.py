@@ -62,20 +62,20 @@ def results_of(job: Job, outcome: Outcome) -> DeviceResults:
 def _without(story: RankStory, outcome: Outcome) -> NoDevice:
     """Why a rank's device has no figure: it has too little memory, others fill it, or nothing was said of it."""
     place = story.placement
-    said: dict[str, Any] = next((one for one in story.records if one.get("record") == "no_device"), {})
-    if not said:
+    record: dict[str, Any] = next((one for one in story.records if one.get("record") == "no_device"), {})
+    if not record:
         silent = f"rank {place.rank} said nothing of its GPU by itself"
         why = f"rank {place.rank}: {story.error}" if story.error else outcome.failure or silent
         return NoDevice(rank=place.rank, node=place.node, why=why)
-    free, memory, wanted = (said[name] >> 20 for name in ("free_bytes", "memory_bytes", "wanted_bytes"))
-    is_too_small = said["memory_bytes"] < said["wanted_bytes"] + OWN_BYTES
-    title = f"{said['device']} ({said['model']})"
+    free, memory, wanted = (record[name] >> 20 for name in ("free_bytes", "memory_bytes", "wanted_bytes"))
+    is_too_small = record["memory_bytes"] < record["wanted_bytes"] + OWN_BYTES
+    title = f"{record['device']} ({record['model']})"
     why = f"{title} has {memory} MiB, and {free} of them free; measuring it by itself takes {wanted}"
     if not is_too_small:
         why = (
             f"other processes fill {title}: {free} of its {memory} MiB are free, measuring it by itself takes {wanted}"
         )
-    return NoDevice(rank=place.rank, node=place.node, why=why, device=said["device"], is_too_small=is_too_small)
+    return NoDevice(rank=place.rank, node=place.node, why=why, device=record["device"], is_too_small=is_too_small)
 
 
 def as_tuple(value: Any) -> Any:

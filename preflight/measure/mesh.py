@@ -119,12 +119,12 @@ def combine(tried: Sequence[Pair], results: Mapping[str, Mapping[str, Any]], *, 
         failed=tuple(failed),
         blamed=blame(failed, names),
         seconds=seconds,
-        filters=told_by(results, "filters", Filter),
-        ways=told_by(results, "ways", Way),
+        filters=reported_by(results, "filters", Filter),
+        ways=reported_by(results, "ways", Way),
     )
 
 
-def told_by(results: Mapping[str, Mapping[str, Any]], what: str, kind: type[T]) -> dict[str, tuple[T, ...]]:
+def reported_by(results: Mapping[str, Mapping[str, Any]], what: str, kind: type[T]) -> dict[str, tuple[T, ...]]:
     """Node -> the filters, or the ways, that it reported; nodes without any are left out."""
     return {
         node: tuple(msgspec.convert(row, kind) for row in result[what])

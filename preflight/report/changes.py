@@ -80,15 +80,15 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {"new": self.new, "fixed": self.fixed, "standing": self.standing, "not judged now": self.not_judged}
 
 
-def heading(changes: Changes, said: Callable[[str], str] = str) -> str:
-    """The earlier run, and how much of each kind there is; `said` names a verdict."""
+def heading(changes: Changes, name_of: Callable[[str], str] = str) -> str:
+    """The earlier run, and how much of each kind there is; `name_of` gives the name of a verdict."""
     counts = [
         f"{sum(len(change.checks) for change in found)} {word}" for word, found in changes.findings.items() if found
     ]
     counts += [f"{len(changes.facts)} fact{'s' * (len(changes.facts) != 1)} changed"] if changes.facts else []
     moved = [drift for drift in changes.bandwidth if drift.trend != "within the noise"]
     counts += [f"bandwidth {moved[0].trend}"] if moved else []
-    verdict = said(str(changes.verdict))
+    verdict = name_of(str(changes.verdict))
     return f"since run {printable(changes.run)} ({verdict}): {', '.join(counts) or 'nothing has changed'}"
 
 

@@ -18,12 +18,12 @@ CODE_LETTERS = 12
 def notify(url: str, report: RunReport, *, seconds: float = SECONDS) -> str:
     """Send the verdict; "" where the webhook took it, else one line that says why not. Never longer than `seconds`."""
     host = urlsplit(url).hostname or ""
-    said: list[str] = []
+    answers: list[str] = []
     body = json.dumps(notice(report, host), ensure_ascii=True).encode("ascii")
-    sending = threading.Thread(target=lambda: said.append(_post(url, body)), name="notify", daemon=True)
+    sending = threading.Thread(target=lambda: answers.append(_post(url, body)), name="notify", daemon=True)
     sending.start()
     sending.join(seconds)
-    why = said[0] if said else f"no answer within {seconds:g} s"
+    why = answers[0] if answers else f"no answer within {seconds:g} s"
     return f"warning: --notify: {printable(host)} was not told: {printable(why)}" if why else ""
 
 
@@ -56,8 +56,8 @@ def _post(url: str, body: bytes) -> str:
 def _refusal(answer: bytes) -> str:
     """Feishu answers 200 to what it refuses, with a code that is not 0."""
     try:
-        said = json.loads(answer)
+        reply = json.loads(answer)
     except (ValueError, RecursionError):
         return ""
-    code = said.get("code", 0) if isinstance(said, dict) else 0
+    code = reply.get("code", 0) if isinstance(reply, dict) else 0
     return f"it answered code {str(code)[:CODE_LETTERS]}" if isinstance(code, int) and code != 0 else ""

@@ -193,9 +193,9 @@ def _documents(folder: Path, report: RunReport) -> Iterator[decode.Document]:
         if name in files:
             raise UsageError(f"{path}: node {name!r} has its facts in {files[name].name} too")
         if document.index != places[name]:
-            said, wanted = document.index + 1, places[name] + 1
+            found, wanted = document.index + 1, places[name] + 1
             raise UsageError(
-                f"{path}: node {name!r} is the host of number {said} there, of number {wanted} in report.json"
+                f"{path}: node {name!r} is the host of number {found} there, of number {wanted} in report.json"
             )
         files[name] = path
         if report.nodes[document.node].reached:

@@ -307,7 +307,7 @@ class Session:
     async def _explain_end(self, broken: str) -> None:
         self.line.met_end()
         code = await self.line.ended()
-        await self.line.last_words(lambda said: transport_of(self.host).explain(self.host.written, code, said))
+        await self.line.last_words(lambda stderr: transport_of(self.host).explain(self.host.written, code, stderr))
         if self.line.flood:
             self._fail(BadReply(self.host.name, self.line.flood))
             return
@@ -361,7 +361,7 @@ class Session:
         code = 0
         with contextlib.suppress(asyncio.TimeoutError):
             code = await asyncio.wait_for(self.line.ended(), LAST_WORDS_SECONDS)
-        await self.line.last_words(lambda said: transport_of(self.host).explain(self.host.name, code, said))
+        await self.line.last_words(lambda stderr: transport_of(self.host).explain(self.host.name, code, stderr))
         explained = transport_of(self.host).explain(self.host.name, code, self.line.stderr)
         self._fail(HostError(self.host.name, explained or f"the node agent ended: {reason}"))
 

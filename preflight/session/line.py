@@ -65,9 +65,9 @@ class Own:
     def __init__(self, process: Command) -> None:
         self.process = process
         self.flood = ""
-        self._said = b""
-        self._said_bytes = 0
-        self._has_said_all = asyncio.Event()
+        self._stderr = b""
+        self._stderr_bytes = 0
+        self._has_ended_stderr = asyncio.Event()
         self._exit = Exit(process.pid, process.poll)
         self._input = Outlet(process.stdin.fileno())
         self._output = Unread(process.stdout.fileno())
@@ -81,7 +81,7 @@ class Own:
     @property
     def stderr(self) -> str:
         """Its standard error, the last 64 KiB."""
-        return self._said.decode("utf-8", "replace")
+        return self._stderr.decode("utf-8", "replace")
 
     async def read(self) -> bytes:
         """What it says next on its standard output."""
@@ -106,7 +106,7 @@ class Own:
         """Wait until standard error ends, within bounds: a master connection of ssh may keep it open."""
         del explain
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._has_said_all.wait(), LAST_WORDS_SECONDS)
+            await asyncio.wait_for(self._has_ended_stderr.wait(), LAST_WORDS_SECONDS)
 
     def cut(self) -> None:
         """Kill the command."""
@@ -122,14 +122,14 @@ class Own:
         for end in (self._input, self._output, self._errors):
             end.close()
         self.process.close()
-        self._has_said_all.set()
+        self._has_ended_stderr.set()
 
     def _take_error(self, data: bytes) -> None:
-        self._said = (self._said + data)[-STDERR_KEPT_BYTES:]
-        self._said_bytes += len(data)
-        if self._said_bytes > STDERR_BYTES:
+        self._stderr = (self._stderr + data)[-STDERR_KEPT_BYTES:]
+        self._stderr_bytes += len(data)
+        if self._stderr_bytes > STDERR_BYTES:
             self.flood = f"more than {STDERR_BYTES >> 20} MiB on its standard error"
             self._errors.close()
             self.cut()
         if not data or self.flood:
-            self._has_said_all.set()
+            self._has_ended_stderr.set()

@@ -208,8 +208,8 @@ def _level(gpu: Gpu) -> str:
 
 
 def _xgmi(gpu: Gpu) -> str:
-    said = present(gpu.status.link_fault, "errors of xGMI")
-    return f"its xGMI links report {said}" if said != "NO_ERRORS" else ""
+    fault = present(gpu.status.link_fault, "errors of xGMI")
+    return f"its xGMI links report {fault}" if fault != "NO_ERRORS" else ""
 
 
 def _used_up(gpu: Gpu) -> str:
@@ -629,7 +629,7 @@ def _pairs(pairs: Iterable[Pair]) -> str:
     """The pairs as a message says them: "GPU 0 and 1, 2 and 3 (CNS: the chipset refuses)"; of many only the first."""
     reported = []
     for status in dict.fromkeys(pair[2] for pair in pairs):
-        alike = [f"{one} and {other}" for one, other, said in pairs if said == status]
+        alike = [f"{one} and {other}" for one, other, answer in pairs if answer == status]
         left = len(alike) - MOST_PAIRS
         more = f" and {left} more pair{'s' * (left != 1)}" if left > 0 else ""
         reported.append(f"GPU {', '.join(alike[:MOST_PAIRS])}{more} ({status}: {REFUSED.get(status, status)})")

@@ -66,8 +66,8 @@ def _quota(node: NodeFacts) -> str:
     if isinstance(limit, Missing) and limit.kind == "absent":
         return ""  # no quota at all
     limit = present(limit, "memory quota")
-    said = f"a quota of {limit / GIB:.1f} GiB of memory for {gpus} GPU{'s' * (gpus != 1)}"
-    return said if limit < 4 * GIB * gpus else ""
+    quota = f"a quota of {limit / GIB:.1f} GiB of memory for {gpus} GPU{'s' * (gpus != 1)}"
+    return quota if limit < 4 * GIB * gpus else ""
 
 
 def _processes(count: int) -> str:

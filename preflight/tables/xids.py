@@ -87,8 +87,8 @@ def is_wear(event: LogEvent) -> bool:
 def text(event: LogEvent) -> str:
     """The event as a message says it."""
     if event.kind == "sxid":
-        said = event.text.partition("SXid")[2].partition("): ")[2] or event.text
-        return f"NVSwitch error (SXid) {said[:120].strip()} of {event.device}"
+        message = event.text.partition("SXid")[2].partition("): ")[2] or event.text
+        return f"NVSwitch error (SXid) {message[:120].strip()} of {event.device}"
     wanted = WANTED.search(event.text) if event.code == 154 else None
     name = f"the driver asks for: {wanted[1]}" if wanted else {**BROKEN, **WEARING}[event.code]
     return f"Xid {event.code} ({name}) of {event.device}"

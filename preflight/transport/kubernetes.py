@@ -124,9 +124,9 @@ def run_kubectl(argv: Sequence[str], *, seconds: float = LISTING_SECONDS) -> sub
     except FileNotFoundError:
         raise FileNotFoundError("kubectl is not installed here: start preflight where it is") from None
     except subprocess.TimeoutExpired as error:
-        said = (error.stderr or b"").decode("utf-8", "replace")  # of the attempts that it has made so far
+        stderr = (error.stderr or b"").decode("utf-8", "replace")  # of the attempts that it has made so far
         words = f"kubectl gave no answer in {seconds:.0f} s; `kubectl cluster-info` must succeed"
-        raise TimeoutError(reported(said) or words) from None
+        raise TimeoutError(reported(stderr) or words) from None
 
 
 @dataclass(frozen=True)
@@ -228,10 +228,10 @@ def machines(hosts: Iterable[Host]) -> tuple[str, ...]:
     return (f"pods, and the nodes that they run on: {listed}{more}",) if found else ()
 
 
-def reported(said: str) -> str:
+def reported(stderr: str) -> str:
     """kubectl's error, why and what to do; "" where there is none."""
     for sign, cause, fix in CAUSES:
-        found = re.search(sign, said, re.MULTILINE)
+        found = re.search(sign, stderr, re.MULTILINE)
         if found:
             return f"{cause} (kubectl: {found[0].strip()}); {fix}"
-    return last_line(said, "") if COMPLAINS.search(said) else ""
+    return last_line(stderr, "") if COMPLAINS.search(stderr) else ""

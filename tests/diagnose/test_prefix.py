@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.diagnose.prefix import said, seconds_of
+from preflight.diagnose.prefix import line_of, seconds_of
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ from preflight.diagnose.prefix import said, seconds_of
 )
 def test_prefixes_of_launchers_and_loggers_are_read(line, rank, node, text):
     """Several at once, in any order, colours or not; an indentation behind them stays."""
-    read = said(line)
+    read = line_of(line)
     assert (read.rank, read.node, read.text) == (rank, node, text)
 
 
 def test_the_name_of_a_file_tells_its_rank():
     """torchrun's log folder, and what people name by hand."""
-    assert said("boom", file="logs/attempt_0/3/stderr.log").rank == 3
-    assert said("boom", file="train_rank-12.out").rank == 12
+    assert line_of("boom", file="logs/attempt_0/3/stderr.log").rank == 3
+    assert line_of("boom", file="train_rank-12.out").rank == 12
 
 
 def test_times_of_all_forms_compare():

@@ -143,8 +143,8 @@ class Network(Value, frozen=True, kw_only=True):
 
     def ports_kept_back(self) -> int:
         """How many ports of the ephemeral range are reserved."""
-        is_told_of = not isinstance(self.reserved_ports, Missing) or self.reserved_ports.kind != "absent"
-        return present(self.reserved_ports, "reserved ports") if is_told_of else 0
+        is_reported = not isinstance(self.reserved_ports, Missing) or self.reserved_ports.kind != "absent"
+        return present(self.reserved_ports, "reserved ports") if is_reported else 0
 
     def loopback_trouble(self) -> str:
         """Why the node cannot reach itself, "" where no reason is known."""

@@ -170,7 +170,7 @@ def tasks_of_node(plan: Plan) -> Field[int]:
     return None
 
 
-def ranks_are_told(plan: Plan) -> Iterable[Finding]:
+def ranks_are_not_fixed(plan: Plan) -> Iterable[Finding]:
     """mpirun numbers its processes; a number that the command line holds is the same for all of them."""
     starter = "jsrun" if "jsrun" in plan.wraps else "mpirun"
     is_inside = "hands on" not in plan.settings  # a shell behind mpirun works it out for each of them
@@ -301,7 +301,7 @@ MPIRUN = Launcher(
     wrappers=(*PROGRAMS, "jsrun"),
     read=read,
     around=around,
-    rules=(ranks_are_told, slots_are_enough, variables_are_handed_on),
+    rules=(ranks_are_not_fixed, slots_are_enough, variables_are_handed_on),
     claims=lambda plan: bool(plan.wraps & set(PROGRAMS)) and plan.launcher.name != "mpirun",
     refusal_around="mpirun starts it",
     logs_in=lambda plan: (firm(plan.nodes) or 1) > 1 and plan.slurm is None,

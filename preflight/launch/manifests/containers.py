@@ -61,10 +61,10 @@ def operators_containers(groups: Iterable[Group], file: str) -> list[Finding]:
         if image is not None:
             images.setdefault(image.text, (group.role, Where(file, image.line)))
     if len(images) > 1:
-        told = "; ".join(f"{image} in {role}" for image, (role, _) in images.items())
+        listed = "; ".join(f"{image} in {role}" for image, (role, _) in images.items())
         places = [place for _, place in images.values()]
         problems.append(
-            warn("images_agree", f"the image differs: {told}", *places, fix="The same image on every node.")
+            warn("images_agree", f"the image differs: {listed}", *places, fix="The same image on every node.")
         )
     return problems
 

@@ -178,9 +178,9 @@ def images_agree(group: Group) -> Iterable[Finding]:
     held = [run_of(plan.wrapper, plan.where.file, plan.where.line) for plan in group.plans]
     images = {run.image: run for run in held if run is not None and run.image and is_known(run.image)}
     if group.is_set and len(images) > 1 and None not in held:
-        told = "; ".join(f"{image} in {run.file}:{run.line}" for image, run in images.items())
+        listed = "; ".join(f"{image} in {run.file}:{run.line}" for image, run in images.items())
         where = (run.where for run in images.values())
-        yield warn("images_agree", f"the image differs: {told}", *where, fix="The same image on every node.")
+        yield warn("images_agree", f"the image differs: {listed}", *where, fix="The same image on every node.")
 
 
 # Options of a program that tell a node from the others, and are to differ.

@@ -306,12 +306,12 @@ def _unacknowledged(connection: socket.socket) -> int:
 def _sent_again(connection: socket.socket) -> float:
     """The share of the segments of a connection that were sent again; 0.0 where the kernel does not count them."""
     try:
-        told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
     except OSError:
         return 0.0
-    if len(told) < TCP_INFO_BYTES:
+    if len(info) < TCP_INFO_BYTES:
         return 0.0
-    again, segments = struct.unpack_from("=100xI32xI", told)  # tcpi_total_retrans, tcpi_segs_out of linux/tcp.h
+    again, segments = struct.unpack_from("=100xI32xI", info)  # tcpi_total_retrans, tcpi_segs_out of linux/tcp.h
     return round(min(1.0, again / segments), 4) if segments else 0.0
 
 

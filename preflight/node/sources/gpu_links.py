@@ -66,11 +66,11 @@ def _errors(lines: list[str]) -> dict[str, Any]:
         links[number] = links.get(number, 0) + 1
         if int(count):
             counted[f"link {number}: {name}"] = int(count)
-    said = " ".join(" ".join(lines).split())
+    text = " ".join(" ".join(lines).split())
     if not links:
-        is_known = not said or ALL_INACTIVE in said.lower() or any(words in said.lower() for words in NO_NVLINK)
-        return missing(f"nvidia-smi nvlink -e says {said[:200] or 'nothing'}", "absent" if is_known else "failed")
-    if len(set(links.values())) > 1 or not re.search(r": \S*\d\S*$", said):
+        is_known = not text or ALL_INACTIVE in text.lower() or any(words in text.lower() for words in NO_NVLINK)
+        return missing(f"nvidia-smi nvlink -e says {text[:200] or 'nothing'}", "absent" if is_known else "failed")
+    if len(set(links.values())) > 1 or not re.search(r": \S*\d\S*$", text):
         return missing("nvidia-smi nvlink -e was cut short")
     return {"links": len(links), "counters": sum(links.values()), "counted": counted}
 
@@ -90,16 +90,16 @@ def _of_gpus(text: str, option: str) -> list[tuple[str, list[str]]]:
 
 def _links(lines: list[str]) -> dict[str, Any]:
     """The active and inactive links among the lines of one GPU."""
-    said = " ".join(" ".join(lines).split())
+    text = " ".join(" ".join(lines).split())
     links = [link.group(2) for link in map(LINK_LINE.match, lines) if link]
     inactive = sum(re.search(r"inactive|down|disabled|\boff\b", words.lower()) is not None for words in links)
     active = sum(RATE.search(words) is not None for words in links)
     if active or inactive:
         return {"active": active, "inactive": inactive}
-    if ALL_INACTIVE in said.lower():
+    if ALL_INACTIVE in text.lower():
         return {"active": 0, "inactive": 1}  # how many there are is not printed
-    is_known = not said or any(words in said.lower() for words in NO_NVLINK)
-    return missing(f"nvidia-smi nvlink -s says {said[:200] or 'nothing'}", "absent" if is_known else "failed")
+    is_known = not text or any(words in text.lower() for words in NO_NVLINK)
+    return missing(f"nvidia-smi nvlink -s says {text[:200] or 'nothing'}", "absent" if is_known else "failed")
 
 
 def peer_access(read: str, write: str) -> list[list[str]]:

@@ -83,7 +83,7 @@ def text_at(values: dict[str, str], *paths: str) -> TextOrMissing:
     """The text at the first path that there is, where nvidia-smi reports one."""
     for path in paths:
         if path in values:
-            return said(values[path])
+            return reported_text(values[path])
     return missing(f"this {PROGRAM} does not report {paths[0]}", "absent")
 
 
@@ -100,7 +100,7 @@ def corrupted_inforoms(text: str) -> set[str]:
     return {found.lower() for found in re.findall(r"infoROM is corrupted at gpu ([0-9a-fA-F:.]+)", text)}
 
 
-def said(text: str) -> TextOrMissing:
+def reported_text(text: str) -> TextOrMissing:
     """A text of nvidia-smi, or the missing value for "N/A" and the like."""
     if not text or text in NOT_REPORTED:
         return missing(f"{PROGRAM} says {text or 'nothing'}", "absent")
@@ -195,8 +195,10 @@ def _slowdowns(values: dict[str, str], paths: tuple[str, ...]) -> list[str] | Mi
 
 def _fabric_faults(values: dict[str, str], paths: tuple[str, ...]) -> list[str] | Missing:
     """What the driver reports as wrong with the NVLink fabric of the GPU, in its own words."""
-    said_of = {path.rpartition("/")[2]: text for path, text in values.items() if path.startswith(paths)}
-    reported = {name: text for name, text in said_of.items() if name != "summary" and isinstance(said(text), str)}
+    texts = {path.rpartition("/")[2]: text for path, text in values.items() if path.startswith(paths)}
+    reported = {
+        name: text for name, text in texts.items() if name != "summary" and isinstance(reported_text(text), str)
+    }
     if not reported:
         return missing(f"this {PROGRAM} does not report {paths[0]}", "absent")
     return [
@@ -371,7 +373,7 @@ def processes(pairs: Pairs) -> CountOrMissing:
         return missing(f"this {PROGRAM} does not report processes", "absent")
     alone = [text for path, text in found if path == "processes" and text not in ("", "None")]
     if alone:
-        answer = said(alone[0])
+        answer = reported_text(alone[0])
         return missing(f"{PROGRAM} says {answer}") if isinstance(answer, str) else answer
     kinds = [text for path, text in found if path.endswith("/type")]
     ids = [text for path, text in found if path.endswith(("/pid", "/process_id"))]

@@ -38,9 +38,9 @@ def mlnx_qos(text: str) -> dict[str, str]:
 
 def dcb(text: str) -> dict[str, str]:
     """The lossless priorities that `dcb pfc show` prints."""
-    said = BY_DCB.search(text)
-    pairs = [pair.split(":") for pair in said.group(1).split()] if said else []
-    return {"pfc_priorities": _listed(int(number) for number, state in pairs if state == "on")} if said else {}
+    states = BY_DCB.search(text)
+    pairs = [pair.split(":") for pair in states.group(1).split()] if states else []
+    return {"pfc_priorities": _listed(int(number) for number, state in pairs if state == "on")} if states else {}
 
 
 def ecn(folder: str) -> TextOrMissing:
@@ -70,9 +70,9 @@ def command(programs: dict[str, str], netdev: str) -> list[str]:
     return [programs["dcb"], "pfc", "show", "dev", netdev] if programs.get("dcb") else []
 
 
-def described(said: TextOrMissing, *, sysfs: str, netdev: str, device: str, number: int) -> dict[str, Any]:
+def described(printed: TextOrMissing, *, sysfs: str, netdev: str, device: str, number: int) -> dict[str, Any]:
     """All facts of one port, by what a tool said of its network device."""
-    reported = {**dcb(said), **mlnx_qos(said)} if isinstance(said, str) else {}
+    reported = {**dcb(printed), **mlnx_qos(printed)} if isinstance(printed, str) else {}
     absent = missing("neither mlnx_qos nor dcb reports it", "absent")
     return {
         "pfc_priorities": reported.get("pfc_priorities", absent),

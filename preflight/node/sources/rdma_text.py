@@ -54,22 +54,22 @@ def _complete(device: dict[str, Any]) -> None:
     device["firmware"] = head.get("firmware version") or missing(NONE, "absent")
     device["model"] = head.get("ca type") or missing(NONE, "absent")
     ports = []
-    for said in device["ports"]:
+    for port in device["ports"]:
         # "Link layer" is the last line of a port.
-        if "link layer" not in said or not said["link layer"]:
+        if "link layer" not in port or not port["link layer"]:
             raise ValueError(f"ibstat was cut short at {device['name']}")
-        state = said.get("state", "")
-        rate = said.get("rate", "").partition(" ")[0]  # "40 (FDR10)"
+        state = port.get("state", "")
+        rate = port.get("rate", "").partition(" ")[0]  # "40 (FDR10)"
         ports.append(
             {
-                "number": int(said["number"]),
+                "number": int(port["number"]),
                 "state": STATES.get(state, state.upper() or "UNKNOWN"),
-                "physical_state": said.get("physical state") or missing(NONE, "absent"),
+                "physical_state": port.get("physical state") or missing(NONE, "absent"),
                 "rate_gbps": float(rate) if rate.replace(".", "", 1).isdecimal() else missing(NONE, "absent"),
-                "link_layer": LAYERS.get(said["link layer"], said["link layer"]),
+                "link_layer": LAYERS.get(port["link layer"], port["link layer"]),
                 "gids": [],
-                "lid": _hexadecimal(said.get("base lid", "")),
-                "sm_lid": _hexadecimal(said.get("sm lid", "")),
+                "lid": _hexadecimal(port.get("base lid", "")),
+                "sm_lid": _hexadecimal(port.get("sm lid", "")),
                 "counters": {},
             }
         )

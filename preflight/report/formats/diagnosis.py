@@ -90,8 +90,8 @@ def _one_line(finding: Finding, language: Language) -> str:
     where = f" on {printable(finding.where)}" if finding.where else ""
     lines = f"{finding.count} line{'s' * (finding.count != 1)}"
     first = finding.evidence[0]
-    said = language.say(f"{finding.cause.name}{where}, {lines}, first {_place(first)}")
-    return f"  - {said}: {_cut(first.text, 120)}"
+    summary = language.say(f"{finding.cause.name}{where}, {lines}, first {_place(first)}")
+    return f"  - {summary}: {_cut(first.text, 120)}"
 
 
 def _place(evidence: Evidence) -> str:

@@ -68,8 +68,8 @@ def one_line(report: RunReport, *, directory: str = "", language: Language = ENG
         if worst
         else ""
     )
-    said = language.say(headline(report))
-    return f"{said}{language.say(cause)}{f'; {printable(directory)}' if directory else ''}\n"
+    verdict = language.say(headline(report))
+    return f"{verdict}{language.say(cause)}{f'; {printable(directory)}' if directory else ''}\n"
 
 
 def every_check(report: RunReport, language: Language = ENGLISH) -> str:
@@ -98,8 +98,8 @@ TELLING: dict[str, Callable[..., str]] = {
 
 def _label(verdict: Verdict, language: Language) -> str:
     """A verdict in its column."""
-    said = str(verdict).upper() if language is ENGLISH else language.verdict(str(verdict))
-    return said + " " * (INDENT - width_of(said))
+    label = str(verdict).upper() if language is ENGLISH else language.verdict(str(verdict))
+    return label + " " * (INDENT - width_of(label))
 
 
 def headline(report: RunReport) -> str:
@@ -135,11 +135,11 @@ def _detail(report: RunReport) -> str:
         parts.append(f"{counted(passed, 'check')} passed" if passed else "no check applied")
     if report.choice is not None and not report.choice.is_complete:
         parts.insert(0, f"{counted(len(report.choice.nodes), 'node')} good, {report.choice.need} needed")
-    said = f"{_seconds(report.run.seconds)}: {', '.join(parts)}"
+    result = f"{_seconds(report.run.seconds)}: {', '.join(parts)}"
     if report.chosen:
         chosen = nodes_text(report, report.chosen, most=NODES_WIDTH)
-        return f"on {len(report.chosen)} of {counted(len(report.nodes), 'node')}, {chosen}, {said}"
-    return f"{counted(len(report.nodes), 'node')}, {said}"
+        return f"on {len(report.chosen)} of {counted(len(report.nodes), 'node')}, {chosen}, {result}"
+    return f"{counted(len(report.nodes), 'node')}, {result}"
 
 
 def _where(report: RunReport, verdict: Verdict, check_count: int) -> str:
@@ -271,8 +271,8 @@ class _Page:
         label, rest = line[:10], line[10:]
         if self.language is ENGLISH or label.strip() not in ("bench", "mesh"):  # others are whole sentences
             return self._wrapped(line, first=0, rest=10)
-        said = self.language.say(label.strip())
-        text = f"{said}{' ' * (10 - width_of(said))}{self.language.say(rest)}"
+        translated = self.language.say(label.strip())
+        text = f"{translated}{' ' * (10 - width_of(translated))}{self.language.say(rest)}"
         return wrapped(text, self.width, first=0, rest=10)
 
     def changes(self) -> Iterator[str]:

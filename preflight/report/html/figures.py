@@ -119,8 +119,8 @@ def _bar(result: Result, wanted: float, top: int, scale: float) -> Iterator[Mark
     """One bar below its name, with its interval, and a line at what was expected where that is known."""
     name = f"{result.title}, {result.dtype}, {_buffers(result)}"
     share = f" ({100 * result.busbw_gbytes_per_s / wanted:.0f} % of expected)" if wanted else ""
-    said = text(f"{name}: {result.busbw_gbytes_per_s:.4g}{share}")
-    yield Markup('<text class="tick" x="8" y="{}">{}</text>').format(top + 11, said)
+    label = text(f"{name}: {result.busbw_gbytes_per_s:.4g}{share}")
+    yield Markup('<text class="tick" x="8" y="{}">{}</text>').format(top + 11, label)
     column = Markup('<rect class="column whole" x="8" y="{}" width="{}" height="16" rx="3"/>')
     yield column.format(top + 19, number(result.busbw_gbytes_per_s * scale))
     low = number(8 + result.busbw_low_gbytes_per_s * scale)

@@ -64,9 +64,9 @@ def _environment(language: Language) -> Environment:
     def plain(value: Any) -> Any:
         """Every text that a template puts on the page is said and made printable here, and escaped by Jinja after."""
         if language is not ENGLISH and str(value).startswith("<svg"):
-            said = DRAWN.sub(lambda text: f">{escape(language.say(unescape(text[1])))}<", value)
-            said = LABELLED.sub(lambda text: f'{text[1]}{escape(language.say(unescape(text[2])))}"', said)
-            return Markup(said)  # noqa: S704
+            drawing = DRAWN.sub(lambda text: f">{escape(language.say(unescape(text[1])))}<", value)
+            drawing = LABELLED.sub(lambda text: f'{text[1]}{escape(language.say(unescape(text[2])))}"', drawing)
+            return Markup(drawing)  # noqa: S704
         return printable(language.say(value)) if type(value) is str else value
 
     template = (FOLDER / TEMPLATE).read_text(encoding="utf-8")

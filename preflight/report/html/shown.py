@@ -182,7 +182,7 @@ def _data(report: RunReport, language: Language) -> Markup:
         "shapes": {LETTERS[verdict]: shape for verdict, shape in SHAPES.items()},
         "narrowest": NARROWEST,
         "standingOut": [LETTERS[verdict] for verdict in STANDING_OUT],
-        "words": {word: said for word in SCRIPT_WORDS if (said := language.say(word)) != word}
+        "words": {word: translated for word in SCRIPT_WORDS if (translated := language.say(word)) != word}
         | {str(verdict): language.verdict(str(verdict)) for verdict in Verdict},
     }
     text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
@@ -190,7 +190,7 @@ def _data(report: RunReport, language: Language) -> Markup:
     return Markup(re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text))  # noqa: S704 -- escaped just here
 
 
-def _summary(report: RunReport, row: Row, said: Callable[[str], str]) -> str:
+def _summary(report: RunReport, row: Row, name_of: Callable[[str], str]) -> str:
     """The row in words: what stands out with its nodes, then how many of the rest."""
     names = tuple(report.nodes)
     by_verdict: dict[Verdict | None, list[str]] = {}
@@ -203,5 +203,5 @@ def _summary(report: RunReport, row: Row, said: Callable[[str], str]) -> str:
         if verdict in by_verdict:
             who = by_verdict[verdict]
             named = f" {nodes_text(report, who, most=40)}" if verdict in (*BAD, Verdict.WARN) else f" {len(who)}"
-            parts.append(f"{said(str(verdict or 'not judged'))}{named}")
+            parts.append(f"{name_of(str(verdict or 'not judged'))}{named}")
     return " · ".join(parts)

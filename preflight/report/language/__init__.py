@@ -51,8 +51,8 @@ class Language:
         return self._of_kind("verdict", name)
 
     def _of_kind(self, kind: str, name: str) -> str:
-        said = self.say(f"{kind} {name}")
-        return name if said == f"{kind} {name}" else said
+        translated = self.say(f"{kind} {name}")
+        return name if translated == f"{kind} {name}" else translated
 
     def document(self, text: str) -> str:
         """A docstring: its paragraphs, and what follows ``Fix:``."""

@@ -172,7 +172,7 @@ class Matcher:
                 for ending in ("", "s", "es") if template.has_ending else ("",):
                     among[f"{rarest}{ending}"].append(template)
         self._letters = 0  # looked at for the present message
-        self._said = lru_cache(maxsize=50_000)(self._find)  # what is put together from parts asks for them again
+        self._translated = lru_cache(maxsize=50_000)(self._find)  # what is put together from parts asks for them again
 
     def say(self, text: str) -> str:
         """A message in the language, as far as the catalogue has it; one that takes too long stays as it is."""
@@ -187,7 +187,7 @@ class Matcher:
         is_ours = core and depth <= DEEPEST and WORD.search(core)
         if not is_ours or len(core) > LONGEST:
             return text
-        return text.replace(core, self._said(core, depth), 1)
+        return text.replace(core, self._translated(core, depth), 1)
 
     def _find(self, core: str, depth: int) -> str:
         translated = self._whole(core, depth) or self._weak(core, depth, is_short=True)
@@ -278,12 +278,14 @@ class Matcher:
         for cut, joint in CUTS:
             parts = _cut(core, cut)
             if len(parts) > 1:
-                said = list(self._parts(parts, cut, depth))
-                if "".join(said) != "".join(parts).replace(cut, ""):
-                    is_foreign = FOREIGN.search("".join(said))
+                translated = list(self._parts(parts, cut, depth))
+                if "".join(translated) != "".join(parts).replace(cut, ""):
+                    is_foreign = FOREIGN.search("".join(translated))
                     if cut == ". ":
-                        return "".join(part if FOREIGN.search(part[-1:]) else f"{part} " for part in said).rstrip()
-                    return (joint if is_foreign else cut).join(said) if is_foreign else None
+                        return "".join(
+                            part if FOREIGN.search(part[-1:]) else f"{part} " for part in translated
+                        ).rstrip()
+                    return (joint if is_foreign else cut).join(translated) if is_foreign else None
         return None
 
     def _parts(self, parts: list[str], cut: str, depth: int) -> Iterator[str]:

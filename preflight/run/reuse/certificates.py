@@ -26,7 +26,7 @@ from preflight.results import Bench, Training
 from preflight.run.reuse.fingerprint import fields, fingerprint, leaves
 
 CLOCK_SECONDS = 1.0  # what a node's clock may have moved against ours, beside what the round trip leaves open
-CHANGES_SAID = 3
+CHANGES_SHOWN = 3
 VALUE_LETTERS = 40
 # Options about where a report goes or how it is judged, not what is measured; and options derived from others.
 BESIDE = frozenset(
@@ -159,12 +159,12 @@ def _changes(seal: Seal, document: Document, folder: Path) -> str:
     """What has changed on a node, in words; "" where nothing has."""
     now = fingerprint(document)
     keys = [key for key in dict.fromkeys((*seal.facts, *now)) if seal.facts.get(key) != now.get(key)]
-    said = _in_values(keys, document, folder) or [f"{key} has changed" for key in keys]
+    changes = _in_values(keys, document, folder) or [f"{key} has changed" for key in keys]
     offset, uncertainty = _clock(document)
     if abs(offset - seal.clock_offset_seconds) > CLOCK_SECONDS + uncertainty + seal.clock_uncertainty_seconds:
-        said.append(f"the clock moved by {offset - seal.clock_offset_seconds:+.1f} s")
-    more = f" and {len(said) - CHANGES_SAID} more" if len(said) > CHANGES_SAID else ""
-    return ", ".join(said[:CHANGES_SAID]) + more
+        changes.append(f"the clock moved by {offset - seal.clock_offset_seconds:+.1f} s")
+    more = f" and {len(changes) - CHANGES_SHOWN} more" if len(changes) > CHANGES_SHOWN else ""
+    return ", ".join(changes[:CHANGES_SHOWN]) + more
 
 
 def _in_values(keys: Collection[str], document: Document, folder: Path) -> list[str]:

@@ -78,7 +78,7 @@ def _daemon(node: NodeFacts) -> str:
 def _state(node: NodeFacts) -> str:
     imex = _imex(node)
     state, unready = present(imex.state, "state of IMEX"), present(imex.not_ready, "nodes of IMEX")
-    own = [said for said in unready if said.split()[0] in own_names(node)]
+    own = [state_of for state_of in unready if state_of.split()[0] in own_names(node)]
     if state == "DOWN" or own:
         return f"its IMEX is not ready: domain {state}{f', {own[0]}' if own else ''}"
     return ""
@@ -87,7 +87,7 @@ def _state(node: NodeFacts) -> str:
 def _degraded(node: NodeFacts) -> str:
     imex = _imex(node)
     state, unready = present(imex.state, "state of IMEX"), present(imex.not_ready, "nodes of IMEX")
-    is_own = any(said.split()[0] in own_names(node) for said in unready)
+    is_own = any(state_of.split()[0] in own_names(node) for state_of in unready)
     if state in ("UP", "DOWN") or is_own:
         return ""
     return f"its IMEX domain is {state}: {', '.join(unready[:4]) or 'not all nodes are connected'}"

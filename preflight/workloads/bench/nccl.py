@@ -41,9 +41,9 @@ def nccl_lines(path: str) -> list[str]:
         with open(path, encoding="utf-8", errors="replace") as file:
             for line in file:
                 if any(sign in line for sign in NCCL_SIGNS):
-                    said = line.partition(" NCCL ")[2] or line
-                    _, is_path, way = said.partition(" via ")
-                    kept.setdefault(way if is_path else said, line.strip()[:2100])  # 2 KiB list many ports
+                    message = line.partition(" NCCL ")[2] or line
+                    _, is_path, way = message.partition(" via ")
+                    kept.setdefault(way if is_path else message, line.strip()[:2100])  # 2 KiB list many ports
     except FileNotFoundError:  # it never came so far
         return []
     return list(kept.values())[:NCCL_LINES]

@@ -102,8 +102,8 @@ class Sensors:
         """The temperature of the memory: NVML has it as a field, of GPUs with HBM."""
         field = FieldValue(field=MEMORY_TEMPERATURE)
         ask = getattr(self.library, "nvmlDeviceGetFieldValues", None)
-        is_told = ask is not None and ask(self.handle, 1, ctypes.byref(field)) == 0 and field.code == 0
-        return int(field.value & 0xFFFFFFFF) if is_told and field.value else -1
+        is_known = ask is not None and ask(self.handle, 1, ctypes.byref(field)) == 0 and field.code == 0
+        return int(field.value & 0xFFFFFFFF) if is_known and field.value else -1
 
     def _sample(self) -> None:
         while not self.ended.wait(SAMPLE_SECONDS):

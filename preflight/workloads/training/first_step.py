@@ -37,16 +37,16 @@ def check_first_step(trainee: Trainee, copy: nn.Module, *, data: Data) -> dict[s
 
     # Rank r computes for r, r+1 and r+2, so r's own gradient is known to r, r-1 and r-2.
     reach = min(3, place.ranks)
-    said: list[float] = []
+    fingerprints: list[float] = []
     if sent:
-        said += fingerprint([sent[id(parameter)] for parameter in parameters], seed=seed)
+        fingerprints += fingerprint([sent[id(parameter)] for parameter in parameters], seed=seed)
     for ahead in range(reach):
         tokens = data.batch((place.rank + ahead) % place.ranks, 0)
-        said += fingerprint(gradients_of(copy, tokens, settings.precision), seed=seed)
+        fingerprints += fingerprint(gradients_of(copy, tokens, settings.precision), seed=seed)
     length = len(parameters) * PROJECTIONS
     if not sent:  # with sharded gradients, what a single rank contributed cannot be seen
-        said = said[:length] + said
-    everyone = from_every_rank(said, place=place)
+        fingerprints = fingerprints[:length] + fingerprints
+    everyone = from_every_rank(fingerprints, place=place)
 
     def computed_by(behind: int) -> list[float]:
         """What the rank that far before this one computed, on its plain copy, for this one's samples."""
@@ -66,7 +66,7 @@ def check_first_step(trainee: Trainee, copy: nn.Module, *, data: Data) -> dict[s
         moves = Counter(tuple(one) for one in from_every_rank(moved, place=place))
         wanted = list(moves.most_common(1)[0][0])
     return {
-        "gradient_error": distance(said[:length], reference),
+        "gradient_error": distance(fingerprints[:length], reference),
         "reference_agreed": agreed,
         # Measured on the step, not on the parameters: they are so much larger that a wrong step would hardly show.
         "parameters_error": distance(moved, wanted),

@@ -69,9 +69,9 @@ def records_in(text: TextOrMissing) -> list[dict[str, Any]] | Missing:
         for each in lists:
             found += [one for one in each if isinstance(one, dict) and "gpu" in one] if isinstance(each, list) else []
     if not found:
-        said = " ".join(text[-300:].split())
+        printed = " ".join(text[-300:].split())
         is_unknown = any(words in text for words in UNKNOWN_COMMAND)
-        return missing(f"amd-smi says {said or 'nothing'}", "absent" if is_unknown else "failed")
+        return missing(f"amd-smi says {printed or 'nothing'}", "absent" if is_unknown else "failed")
     return found
 
 
@@ -181,14 +181,14 @@ def of_metric(record: dict[str, Any]) -> dict[str, Any]:
 def slowdowns(throttle: Any) -> list[str] | Missing:
     """What slows the GPU down now; "absent" where it reports none of the reasons (before MI300)."""
     reported = {name: str(at(throttle, f"{name}_violation_status")).upper() for name in VIOLATIONS}
-    if all(said in ("N/A", "") for said in reported.values()):
+    if all(status in ("N/A", "") for status in reported.values()):
         return missing("amd-smi does not report violations", "absent")
-    return [name for name, said in reported.items() if said in ACTIVE]
+    return [name for name, status in reported.items() if status in ACTIVE]
 
 
-def link_fault(said: Any) -> TextOrMissing:
+def link_fault(status: Any) -> TextOrMissing:
     """What its xGMI links report: "NO_ERRORS", "ERROR", "MULTIPLE_ERRORS"."""
-    text = str(said).strip().upper().replace(" ", "_")
+    text = str(status).strip().upper().replace(" ", "_")
     name = text.rpartition("XGMI_STATUS_")[2]
     return missing("amd-smi does not report errors of xGMI", "absent") if name in ("N/A", "", "NONE") else name
 
@@ -200,7 +200,7 @@ def xgmi_links(record: dict[str, Any]) -> dict[str, Any]:
     states = at(record, "link_status")
     states = states.split() if isinstance(states, str) else states
     words = [str(state).upper() for state in states] if isinstance(states, list) else []
-    up, down = (sum(said in names for said in words) for names in (("U", "UP"), ("D", "DOWN")))
+    up, down = (sum(state in names for state in words) for names in (("U", "UP"), ("D", "DOWN")))
     if not up and not down:
         return missing("amd-smi reports no xGMI link", "absent")
     return {"active": up, "inactive": down}

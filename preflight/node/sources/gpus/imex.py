@@ -108,4 +108,7 @@ def of_text(text: str) -> dict[str, Any]:
     found = NODE_LINE.findall(text)
     if not state or not found:
         raise ValueError(f"{PROGRAM} reported no state: {' '.join(text[-200:].split())}")
-    return {"state": state.group(1), "not_ready": sorted(f"{host} {said}" for host, said in found if said != READY)}
+    return {
+        "state": state.group(1),
+        "not_ready": sorted(f"{host} {answer}" for host, answer in found if answer != READY),
+    }

@@ -66,16 +66,16 @@ def dcgm(text: str) -> Findings:
 
 
 def _dcgm_result(name: str, result: dict[str, Any]) -> list[str]:
-    said = str(result.get("status", "")).strip().lower()
-    if said not in STATUS:
-        raise ValueError(f"dcgmi says {said[:100]} of {name}")
+    status = str(result.get("status", "")).strip().lower()
+    if status not in STATUS:
+        raise ValueError(f"dcgmi says {status[:100]} of {name}")
     which = str(result.get("entity_id", result.get("gpu_ids", result.get("gpu_id", ""))))
     if str(result.get("entity_group", "GPU")) != "GPU":
         which = f"{result['entity_group']} {which}"
     warnings = result.get("warnings") or []
     warnings = warnings if isinstance(warnings, list) else [warnings]
     words = "; ".join(str(one.get("warning", one)) if isinstance(one, dict) else str(one) for one in warnings)
-    return [name, which, STATUS[said], " ".join(words.split())[:MOST_WORDS]]
+    return [name, which, STATUS[status], " ".join(words.split())[:MOST_WORDS]]
 
 
 def nvbandwidth(text: str) -> list[Any]:
@@ -141,13 +141,13 @@ def _of_text(text: str) -> list[Cell]:
 def rvs(text: str) -> Findings:
     """The findings of `rvs -c`: each line that says whether a target was met, or a test passed."""
     found: Findings = []
-    for action, said in RVS_LINE.findall(text):
-        verdict = RVS_VERDICT.search(said)
+    for action, message in RVS_LINE.findall(text):
+        verdict = RVS_VERDICT.search(message)
         if verdict:
-            gpu = RVS_GPU.search(said)
+            gpu = RVS_GPU.search(message)
             which = next(filter(None, gpu.groups()), "") if gpu else ""
             is_good = verdict.group(1).upper() == "TRUE"
-            found.append([action, which, "pass" if is_good else "fail", " ".join(said.split())[:MOST_WORDS]])
+            found.append([action, which, "pass" if is_good else "fail", " ".join(message.split())[:MOST_WORDS]])
     if not found:
         raise ValueError(f"rvs reported no test: {_end(text)}")
     return found
@@ -159,8 +159,8 @@ def agfhc(text: str) -> Findings:
     if not end:
         raise ValueError(f"agfhc output was cut short: {_end(text)}")
     found: Findings = []
-    for said, name, reason in AGFHC_LINE.findall(text):
-        status = STATUS.get(said.lower(), "fail")
+    for word, name, reason in AGFHC_LINE.findall(text):
+        status = STATUS.get(word.lower(), "fail")
         found.append([name, "", status, "" if status == "pass" else " ".join(reason.split())[:MOST_WORDS]])
     summary = AGFHC_SUMMARY.search(text)
     executed = sum(status != "skip" for _, _, status, _ in found)
