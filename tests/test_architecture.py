@@ -197,7 +197,7 @@ BOUNDED_OTHERWISE = {
     ("preflight/session/starting.py", "starting.result"): "it is done where it is asked",
     ("preflight/session/step.py", "self._process.wait"): "asyncio.wait_for bounds each",
     ("preflight/session/step.py", "process.communicate"): "asyncio.wait_for bounds it",
-    ("preflight/session/step.py", "self._gone.wait"): "the line is cut at the deadline of whoever waits",
+    ("preflight/session/task.py", "self._gone.wait"): "the line is cut at the deadline of whoever waits",
     ("preflight/jobs/run.py", "trouble.wait"): "its task is cancelled when the job has ended",
     ("preflight/jobs/run.py", "ready.wait"): "its task is cancelled when the job has ended",
     (
