@@ -24,7 +24,8 @@ class Environment(Value, frozen=True, kw_only=True):
     """The variables that steer a job, by allow-list; everything else stays on the node."""
 
     variables: dict[Text, Variable]
-    # Kind of shell ("a login over ssh", "a new window") -> what a person's own has there.
+    # Kind of shell ("a login over ssh", "a new window") -> what a person's own has there. A new window is asked for
+    # only where it may read files that a login does not.
     shells: dict[Text, dict[Text, Text]] = msgspec.field(default_factory=dict)
     shells_unread: dict[Text, Text] = msgspec.field(default_factory=dict)  # kind of shell -> why that is not known
     # Variables that name a file which cannot be read there -> why.

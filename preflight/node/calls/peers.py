@@ -48,11 +48,12 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:  # noqa:
     names_of = dict(socket.if_nameindex())
     holders = {address: names_of[index] for index, _, address, _ in held if index in names_of}
     routed = {address for _, _, address, length in held if length == (128 if ":" in address else 32)}
+    outward = {index: name for index, name in names_of.items() if index != LOOPBACK}
     cards = neighbours("/proc/net/arp")
     error, holder = try_bind(arguments["bind"]["port"]) if arguments["bind"] else ("", "")
     routes = []
     for peer in peers:
-        found = route(peer, resolved=resolved, holders=holders, routed=routed)
+        found = route(peer, resolved=resolved, holders=holders, routed=routed, outward=outward)
         routes.append({**found, **cards.get(peer["address"], {}), **reverse(answers.get(f"{BACK}{peer['address']}"))})
     return {
         "routes": routes,
@@ -68,7 +69,12 @@ def about(question: Callable[[str], Any], name: str) -> Callable[[], Any]:
 
 
 def route(
-    peer: Mapping[str, str], *, resolved: Resolved, holders: Mapping[str, str], routed: Container[str]
+    peer: Mapping[str, str],
+    *,
+    resolved: Resolved,
+    holders: Mapping[str, str],
+    routed: Container[str],
+    outward: Mapping[int, str],
 ) -> dict[str, Any]:
     """One peer: what its names give here, and where packets to it leave."""
     refused = ""
@@ -76,8 +82,9 @@ def route(
         source: Any
         source, mtu = way_to(peer["address"])
         interface: Any = holders.get(source) or missing(f"no interface has {source}")
-        if source not in routed:  # one for the whole node, behind whichever interface a router chose
-            interface = way_out(peer["address"]) or interface
+        # An address in `routed` is one for the whole node, behind whichever interface a router chose.
+        if source not in routed and len(outward) > 1:
+            interface = way_out(peer["address"], outward) or interface
     except OSError as error:
         kind = "absent" if error.errno in netlink.NO_ROUTE else "failed"
         source = interface = mtu = missing(f"no route to {peer['address']}: {error.strerror or error}", kind)
@@ -161,13 +168,15 @@ def way_to(address: str) -> tuple[str, Any]:
             return source, missing(error.strerror or str(error), "absent")
 
 
-def way_out(address: str) -> str:
-    """The interface that packets to an address leave by, which need not have their source address; "" where unknown."""
+def way_out(address: str, outward: Mapping[int, str]) -> str:
+    """The interface of these that packets to an address leave by, which need not have their source address.
+
+    "" where that is unknown, or none of them.
+    """
     try:
-        index = netlink.way_to(address)[0]
+        return outward.get(netlink.way_to(address)[0], "")
     except OSError:  # a sandbox without rtnetlink
         return ""
-    return "" if index == LOOPBACK else dict(socket.if_nameindex()).get(index, "")
 
 
 def try_bind(port: int) -> tuple[str, str]:

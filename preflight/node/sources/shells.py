@@ -10,9 +10,12 @@ import os
 import select
 import time
 
+from preflight.node.agent.missing import read_text_or_missing
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Iterable, Mapping
     from typing import Union
 
     Started = tuple[int, int]  # the process, and what it writes
@@ -24,7 +27,12 @@ SECONDS = 3.0  # for all of them: conda and module files take tenths
 # For what a start file has to remove: pyenv keeps a lock for which every later shell of the account waits a minute.
 GRACE_SECONDS = 0.3
 # What a person gets: who logs in over ssh, and who opens a window of tmux or an editor.
-KINDS = {"a login over ssh": ("-l", "-i"), "a new window": ("-i",)}
+LOGIN, WINDOW = "a login over ssh", "a new window"
+KINDS = {LOGIN: ("-l", "-i"), WINDOW: ("-i",)}
+# The first of these that is there is read by a login shell of bash; in a new window bash reads the others.
+OF_LOGIN = ("~/.bash_profile", "~/.bash_login", "~/.profile")
+SYSTEM_LOGIN = "/etc/profile"
+OF_WINDOW = {"~/.bashrc": OF_LOGIN, "/etc/bash.bashrc": (SYSTEM_LOGIN,), "/etc/bash/bashrc": (SYSTEM_LOGIN,)}
 SHELLS = ("bash", "zsh", "ksh", "dash", "sh", "fish")
 PRINT = "printf '%s\\0' {mark}; exec env -0"
 # bash prints its variables itself, so that no further program is started. Then it kills itself: exit traps of
@@ -44,8 +52,25 @@ def collect() -> dict[str, dict[str, str] | str]:
         return dict.fromkeys(KINDS, f"the account's shell is {shell or 'not known'}")
     deadline = time.monotonic() + SECONDS
     mark = os.urandom(16).hex()
-    started = {kind: start(shell, options, mark) for kind, options in KINDS.items()}
+    is_one = os.path.basename(shell) == "bash" and a_login_reads_all(OF_WINDOW)
+    asked = {LOGIN: KINDS[LOGIN]} if is_one else KINDS
+    started = {kind: start(shell, options, mark) for kind, options in asked.items()}
     return {kind: answer(process, mark, deadline) for kind, process in started.items()}
+
+
+def a_login_reads_all(of_window: Mapping[str, Iterable[str]]) -> bool:
+    """Whether the files that a login shell reads name every file that is read in a new window.
+
+    So they do nearly everywhere ("if [ -f ~/.bashrc ]; then . ~/.bashrc; fi"): then a second shell would say no more.
+    """
+    for path, readers in of_window.items():
+        if os.path.exists(os.path.expanduser(path)):
+            texts = (read_text_or_missing(os.path.expanduser(reader)) for reader in readers)
+            text = next((text for text in texts if isinstance(text, str)), "")
+            lines = (line.strip() for line in text.splitlines())
+            if not any(os.path.basename(path) in line and not line.startswith("#") for line in lines):
+                return False
+    return True
 
 
 def of_account() -> str:

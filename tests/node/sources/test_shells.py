@@ -39,13 +39,37 @@ def test_what_stands_behind_the_guard_is_seen_and_secrets_are_not(home):
     (home / ".bashrc").write_text(RC)
     (home / ".profile").write_text(". ~/.bashrc\nexport NCCL_IB_HCA=mlx5_0\n")
     told = environment.collect({"environment": []})["shells"]
-    assert list(told) == ["a login over ssh", "a new window"]
-    login, window = told.values()
-    assert (window["NCCL_SOCKET_IFNAME"], window["NCCL_ALGO"]) == ("eth0", "Tree")
-    assert "NCCL_IB_HCA" not in window
+    assert list(told) == ["a login over ssh"]
+    (login,) = told.values()
+    assert (login["NCCL_SOCKET_IFNAME"], login["NCCL_ALGO"]) == ("eth0", "Tree")
     assert login["NCCL_IB_HCA"] == "mlx5_0"
     assert "hunter2" not in str(told)
     assert "a greeting" not in str(told)
+
+
+@pytest.mark.parametrize("login", ["export NCCL_IB_HCA=mlx5_0\n", "# . ~/.bashrc\n", None])
+def test_a_new_window_is_asked_where_a_login_does_not_read_its_file(home, login):
+    """A ~/.bash_profile that does not name ~/.bashrc keeps every login from it; ~/.profile is not read beside it."""
+    (home / ".bashrc").write_text(RC)
+    (home / ".profile").write_text(". ~/.bashrc\n")
+    if login is None:
+        (home / ".profile").unlink()
+    else:
+        (home / ".bash_profile").write_text(login)
+    told = environment.collect({"environment": []})["shells"]
+    assert list(told) == ["a login over ssh", "a new window"]
+    assert "NCCL_SOCKET_IFNAME" not in told["a login over ssh"]
+    assert told["a new window"]["NCCL_SOCKET_IFNAME"] == "eth0"
+
+
+def test_no_second_shell_is_asked_where_there_is_no_file_of_a_window(tmp_path):
+    """Neither one's own nor the system's; the system's must be named by /etc/profile."""
+    window, profile = tmp_path / "bash.bashrc", tmp_path / "profile"
+    assert shells.a_login_reads_all({str(window): [str(profile)]})
+    window.write_text("export NCCL_DEBUG=INFO\n")
+    assert not shells.a_login_reads_all({str(window): [str(profile)]})
+    profile.write_text(f"  . {window}\n")
+    assert shells.a_login_reads_all({str(window): [str(profile)]})
 
 
 VALUES = (
@@ -97,7 +121,7 @@ def test_the_end_of_a_shell_is_not_acted_on(home):
     (home / ".bashrc").write_text(f"HISTFILE={home}/history; trap 'touch {home}/ended' EXIT; export NCCL_ALGO=Tree\n")
     (home / ".bash_profile").write_text(". ~/.bashrc\n")
     (home / ".bash_logout").write_text(f"touch {home}/left\n")
-    assert [told["NCCL_ALGO"] for told in shells.collect().values()] == ["Tree", "Tree"]
+    assert [told["NCCL_ALGO"] for told in shells.collect().values()] == ["Tree"]
     assert sorted(path.name for path in home.iterdir()) == [".bash_logout", ".bash_profile", ".bashrc"]
 
 
