@@ -183,11 +183,10 @@ class Session:
         def end() -> float:
             return begun + min(most, patience())
 
-        await self._write_raw(payload.first_message(self.marker))
-        started: replies.Start = await self._expect("start", replies.Start, end)
+        first = payload.first_message(self.marker)
+        started: replies.Start = await self._answer(first, "start", replies.Start, end)
         if started.wants:
-            await self._write_raw(payload.as_text())
-            started = await self._expect("start", replies.Start, end)
+            started = await self._answer(payload.as_text(), "start", replies.Start, end)
         if started.hello is None:
             raise BadReply(self.host.name, "it asked for our code twice")
         self.hello = started.hello
@@ -199,10 +198,10 @@ class Session:
             "deadline_seconds": max(1.0, self.deadline - time.monotonic()),
             "modules": list(modules.contents),
         }
-        first = frames.order(self.marker, {"open": opening}, modules.blob), frames.order(self.marker, {"ping": 0})
+        orders = frames.order(self.marker, {"open": opening}, modules.blob), frames.order(self.marker, {"ping": 0})
         asked = time.monotonic(), time.time()
-        await self._write_raw(b"".join(first))  # one message wakes four processes on its way
-        opened: replies.Opened = await self._expect("opened", replies.Opened, end)
+        both = b"".join(orders)  # one message wakes four processes on its way
+        opened: replies.Opened = await self._answer(both, "opened", replies.Opened, end)
         if opened.busy:
             raise Busy(self.host.name, opened.busy)
         self.remarks = (
@@ -232,6 +231,14 @@ class Session:
         until = time.monotonic() + CLOCK_SECONDS
         await self._measure_clock(lambda: until)
         return self.clock
+
+    async def _answer(self, data: bytes, key: str, kind: Any, end: Callable[[], float]) -> Any:
+        """Send what may be more than pipes hold, and take its answer: a node that reads nothing is given up as well."""
+        sending = asyncio.create_task(self._write_raw(data))
+        try:
+            return await self._expect(key, kind, end)
+        finally:
+            sending.cancel()
 
     async def _expect(self, key: str, kind: Any, end: Callable[[], float]) -> Any:
         message = None

@@ -151,7 +151,7 @@ def test_only_a_connection_closed_before_the_login_is_tried_again(stderr, is_wor
 def test_a_home_in_a_path_is_that_of_the_user_there():
     """No shell here has put it in: bash leaves --python=~/venv/bin/python as it is."""
     line = SSH.argv(Host("node1", "node1"), Reach(python="~/my venv/bin/python"))[-1]
-    assert line.startswith("~/'my venv/bin/python' -I -B -c ")
+    assert line.startswith("~/'my venv/bin/python' -I -S -B -c ")
     assert SSH.argv(Host("node1", "node1"), Reach(python="~"))[-1].startswith("'~' ")
 
 

@@ -114,12 +114,21 @@ def forked_scenarios():
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory) -> Iterator[World]:
+def compiled(tmp_path_factory) -> Path:
+    """A folder for what torch compiles."""
+    return tmp_path_factory.mktemp("inductor")
+
+
+@pytest.fixture(autouse=True)
+def _keep_what_is_compiled(compiled, monkeypatch) -> None:
+    """Torch's own folder would stand among what tests of the lab take for left behind; so would this variable there."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(compiled))
+
+
+@pytest.fixture(scope="session")
+def world(compiled) -> Iterator[World]:
     """A job of one rank in this process: its collectives are real ones."""
     import torch.distributed as dist
-
-    # Where torch would make a folder beside those of other tests, which look for what is left behind.
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -129,6 +138,7 @@ def world(tmp_path_factory) -> Iterator[World]:
         ).items():
             patch.setenv(name, value)
         patch.delenv("PREFLIGHT_RECORDS", raising=False)
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(compiled))
         found = meet("gloo", join_seconds=30, wait_seconds=30, import_seconds=0.0, records=Records(rank=0))
     yield found
     dist.destroy_process_group()

@@ -198,7 +198,7 @@ def names_in(folder: str) -> list[str]:
 
 
 def kernel_log(path: str) -> str | None:
-    """The lines that report an event, and no others; nothing where the log is not for us."""
+    """The lines that report an event or its end, and no others; nothing where the log is not for us."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -210,7 +210,7 @@ def kernel_log(path: str) -> str | None:
     finally:
         os.close(descriptor)
     lines = b"".join(records).decode("utf-8", "backslashreplace").splitlines()
-    events = [line for line in lines if log.event_in(line.partition(";")[2])]
+    events = [line for line in lines if log.is_of_use(line.partition(";")[2])]
     if lines and not events:  # an empty log looks like one that a container hides
         events = [f"{lines[0].partition(';')[0]};lines that report no event are left out"]
     return "".join(f"{line}\n" for line in events)

@@ -316,6 +316,13 @@ def without_recovered(found: list[dict[str, Any]], text: str) -> list[dict[str, 
     return found
 
 
+def is_of_use(text: str) -> bool:
+    """Whether a line reports an event, or the end of one."""
+    import re
+
+    return bool(event_in(text)) or any(re.search(words, text) for _, words in RECOVERED)
+
+
 def in_one_line(text: str) -> str:
     r"""A text of several lines, whose ends the kernel writes as \x0a, and the driver with its name at each start."""
     return text.replace("\\x0aNVRM:", "").replace("\\x0a", " ").strip()

@@ -31,6 +31,9 @@ MOVING = (
     "limits.shm_free_bytes",
     "limits.leftovers",
     "peers.routes.*.reverse_seconds",
+    "peers.routes.*.card",  # the neighbour is known from the first packet on
+    "peers.routes.*.is_written",
+    "peers.routes.*.mtu",
     "peers.master_port_error",
     "peers.master_port_holder",
     "files.places.*.free_bytes",
