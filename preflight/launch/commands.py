@@ -172,6 +172,7 @@ def _plan_at(command: Command, context: Context, names: list[str], place: int) -
     plan = read(reader, command.words[after:], wrapper)
     if plan is not None:
         context.problems.extend(reader.problems)
+        context.problems.extend(mpirun.stays_behind(plan, command.variables))
     return plan
 
 

@@ -38,6 +38,7 @@ SPEC = Spec(
     short={"-H": "hostfile", "-i": "include", "-e": "exclude", "-q": "quiet", "-h": "help"},
 )
 SLOTS = re.compile(r"(\S+)\s+slots=(\d{1,9})\b")
+IP = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 COLON_SLOTS = re.compile(r"([A-Za-z0-9_.-]+):(\d{1,5})")  # of Hydra
 # Options of torchrun and accelerate that people give to DeepSpeed's runner.
 OF_OTHERS = {
@@ -108,6 +109,7 @@ def _from_hostfile(
         reader.problems.extend(_more_than_hosts(nodes, hostfile, len(hosts)))
         nodes = Sourced(len(hosts), hostfile.file, 1)
     slots = {value_of(host.slots) for host in hosts}
+    reader.problems.extend(_fewer_slots(processes, hosts))
     if hosts and processes is None and len(slots) == 1 and isinstance(hosts[0].slots, Sourced):
         processes = hosts[0].slots
     return nodes, processes
@@ -121,6 +123,18 @@ def _more_than_hosts(nodes: Field[int], hostfile: Hostfile, count: int) -> list[
     )
     fix = f"--num_nodes {count}, or the hosts that are missing in {hostfile.file}"
     return [warn("hostfile_and_filters_agree", message, nodes.where, Where(hostfile.file, 1), fix=fix)]
+
+
+def _fewer_slots(processes: Field[int], hosts: list[HostLine]) -> list[Finding]:
+    """--num_gpus counts for every host, whatever its slots say."""
+    if not isinstance(processes, Sourced):
+        return []
+    short = [host for host in hosts if isinstance(host.slots, Sourced) and host.slots.value < processes.value]
+    listed = ", ".join(f"{value_of(host.slots)} on {host.name}" for host in short[:4])
+    message = f"--num_gpus {processes.value}, and the hostfile has fewer slots: {listed}"
+    fix = f"Leave --num_gpus out, or slots={processes.value} for every host that has {processes.value} GPUs."
+    places = (host.where for host in short)
+    return [fail("hostfile_and_filters_agree", message, processes.where, *places, fix=fix)] if short else []
 
 
 def rank_0_is_on_the_first_host(files: LaunchFiles) -> Iterable[Finding]:
@@ -143,6 +157,12 @@ def rank_0_is_on_the_first_host(files: LaunchFiles) -> Iterable[Finding]:
                 f"rank 0 runs on {names[0]}, the first host of {hostfile.file}, and its address is {address.value}"
             )
             yield fail("master_address_is_rank_0s", message, address.where, Where(hostfile.file, 1), fix=names[0])
+        elif len(names) > 1 and names[0] != address.value and all(map(IP.fullmatch, (*names, address.value))):
+            message = (
+                f"the address of rank 0 is {address.value}, and {hostfile.file} has no such host: right only where"
+                f" it is another address of {names[0]}, the first one"
+            )
+            yield warn("master_address_is_rank_0s", message, address.where, Where(hostfile.file, 1), fix=names[0])
 
 
 def _is(file: str, named: str) -> bool:

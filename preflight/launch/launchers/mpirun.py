@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, words
 from preflight.launch.job import ALL_RANKS, Job, Process, shared_variables
@@ -14,6 +14,7 @@ from preflight.launch.launchers.mpirun_options import EACH, HOSTFILES, HOSTS, PR
 from preflight.launch.launchers.torchrun import arguments
 from preflight.launch.layout import HEAD, Layout, exports, shared_launch
 from preflight.launch.plan import Plan, fail, warn
+from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import SHELLS, Word
 from preflight.ledger.findings import Finding
@@ -225,14 +226,25 @@ def variables_are_handed_on(plan: Plan) -> Iterable[Finding]:
     has_hosts = any(name in plan.settings for name in (*HOSTS, *HOSTFILES))
     if plan.setting("is hydra") or plan.slurm is not None or not has_hosts or (firm(plan.nodes) or 1) < 2:
         return
-    handed = set(str(plan.setting("hands on") or "").split())
-    left = [
-        name
-        for name, held in plan.environment.items()
-        if STEERING.match(name) and name not in handed and isinstance(held, Sourced)
-    ]
+    yield from _left(plan, plan.environment, set(str(plan.setting("hands on") or "").split()))
+
+
+def stays_behind(plan: Plan, variables: Mapping[str, Assigned]) -> Iterable[Finding]:
+    """The same for a command in a shell behind mpirun: what the shell that calls mpirun exports, and -x leaves out."""
+    given = parse(tuple(Word(word, plan.where.line) for word in given_of(plan.wrapper)))
+    several = given.first((*HOSTS, *HOSTFILES)) is not None and (firm(plan.nodes) or 1) > 1
+    is_read = plan.launcher.name == "mpirun" and plan.settings  # by the rule above
+    if is_read or not several or given.is_hydra or plan.slurm is not None:
+        return
+    outside = {name for name, held in variables.items() if held.is_inherited}
+    yield from _left(plan, {name: held for name, held in plan.environment.items() if name in outside}, given.forwards)
+
+
+def _left(plan: Plan, exported: Mapping[str, Field[str]], handed: Container[str]) -> Iterable[Finding]:
+    known = {name: held for name, held in exported.items() if isinstance(held, Sourced)}
+    left = [name for name in known if STEERING.match(name) and name not in handed]
     if left:
-        places = [held.where for name in left if (held := plan.environment[name]) is not None]
+        places = [known[name].where for name in left]
         message = (
             f"{', '.join(left)}: exported here, and Open MPI hands on what -x names; the other nodes do not see it"
         )

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from preflight.launch.field import Field, Sourced, value_of, words
 from preflight.launch.launcher import Counts
-from preflight.launch.plan import Hostfile
+from preflight.launch.plan import Hostfile, fail
 from preflight.launch.text.options import Reader, product
 from preflight.launch.text.shell import Word
+from preflight.ledger.findings import Finding
 
 PROGRAMS = words("mpirun mpiexec mpiexec.hydra mpirun_rsh orterun prterun mpirun.openmpi mpirun.mpich")
 COUNT = words("np n c")
@@ -110,11 +111,26 @@ def counts(reader: Reader, given: Given) -> Counts:
         slots = set(hosts.values())
         if each is None and len(slots) == 1 and None not in slots:
             each = Sourced(max(filter(None, slots), default=1), reader.where.file, place.line)
+        if each is None and len(slots) > 1 and None not in slots:
+            reader.problems.extend(_unequal(given, world, hosts))
     if nodes is None and reader.slurm is not None:  # Open MPI and Hydra take the hosts of the allocation
         nodes = reader.slurm.number("nodes")
     nodes = nodes if nodes is not None else _divided(world, each)
     each = each if each is not None else _divided(world, nodes)
     return Counts(nodes, each, world if world is not None else product(nodes, each))
+
+
+def _unequal(given: Given, world: Field[int], hosts: dict[str, int | None]) -> list[Finding]:
+    """Hosts with different numbers of slots: together they have one for each process, or Open MPI refuses to start."""
+    slots = sum(count or 0 for count in hosts.values())
+    free = given.is_hydra or (given.flags | given.one.keys()) & {"oversubscribe", "map-by", *EACH}
+    if not isinstance(world, Sourced) or world.value <= slots or free:
+        return []
+    message = (
+        f"-np {world.value} on {len(hosts)} host{'s' * (len(hosts) != 1)} with {slots} slot{'s' * (slots != 1)}:"
+        " Open MPI refuses to start"
+    )
+    return [fail("mpi_slots_are_enough", message, world.where, fix=f"-np {slots}")]
 
 
 def _divided(whole: Field[int], part: Field[int]) -> Field[int]:

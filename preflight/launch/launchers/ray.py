@@ -46,6 +46,7 @@ SUBMIT = Spec(
     flags=words("no_wait no_verify verbose v delete_cluster help"),
 )
 GCS_PORT, DASHBOARD_PORT = 6379, 8265
+AWAY = frozenset(words("-d -dt -td -itd -dit --detach -f -fn -nf tmux screen"))  # started, and not waited for
 
 
 def read_start(reader: Reader, given: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan:
@@ -70,7 +71,8 @@ def read_submit(reader: Reader, given: tuple[Word, ...], wrapper: tuple[str, ...
     settings["submit"] = Sourced("true", reader.where.file, reader.where.line, "tool")
     rest = parsed.rest
     program = next(
-        (word for word in rest if re.search(r"\.py$|^[\w.]+\.[\w.]+$", word.plain)), rest[0] if rest else None
+        (word for word in rest if re.search(r"\.py$|^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", word.plain)),
+        rest[0] if rest else None,
     )
     plan = _plan(reader, wrapper, address=None, port=None, settings=settings, is_opaque=parsed.is_opaque)
     tail = rest[rest.index(program) + 1 :] if program is not None else ()
@@ -125,6 +127,21 @@ def start_is_accepted(plan: Plan) -> Iterable[Finding]:
         yield fail("ray_start_is_accepted", message, address.where, fix=f"--address={address.value}:{GCS_PORT}")
 
 
+def others_are_started(files: LaunchFiles) -> Iterable[Finding]:
+    """With --block the command ends with its node: what stands behind it in the script is never reached."""
+    for script in files.scripts:
+        plans = [plan for plan in script.plans if plan.launcher is RAY and "block" in plan.settings]
+        for plan in plans:
+            following = [later for later in script.plans if later.where.line > plan.where.line]
+            if plan.in_background or plan.is_conditional or AWAY.intersection(plan.wrapper) or plan.is_of_a_manifest:
+                continue
+            behind = next((later for later in following if not later.is_conditional), None)
+            if behind is not None:
+                message = "--block keeps the script here as long as Ray runs, and no & is behind it"
+                where = (plan.where, behind.where)
+                yield fail("every_node_is_started", message, *where, fix="& behind the command, or without --block")
+
+
 def nodes_meet(files: LaunchFiles) -> Iterable[Finding]:
     """Every node that joins names the head's address and port."""
     plans = [plan for plan in files.plans if plan.launcher is RAY and "submit" not in plan.settings]
@@ -132,7 +149,8 @@ def nodes_meet(files: LaunchFiles) -> Iterable[Finding]:
     joining = [plan for plan in plans if "head" not in plan.settings and "address" in plan.settings]
     for plan in joining:
         address, port = plan.master_address, plan.master_port
-        with_head = any(head.where.file == plan.where.file for head in heads)
+        apart = {"srun", "ssh"} & plan.wraps  # a step of its own, which Slurm or ssh starts on another node
+        with_head = any(head.where.file == plan.where.file for head in heads) and not apart
         home = isinstance(address, Sourced) and is_loopback(address.value) and address.origin == "written"
         if isinstance(address, Sourced) and home and not with_head:
             message = f"--address {address.value}: the node looks for the head on itself"
@@ -298,7 +316,7 @@ RAY = Launcher(
     programs=("ray start", "ray job submit"),
     read=read,
     rules=(start_is_accepted,),
-    files_rules=(nodes_meet, submits_to_the_dashboard),
+    files_rules=(nodes_meet, others_are_started, submits_to_the_dashboard),
     write=write,
     start=start_all,
     needs="ray",

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from preflight.launch.field import Sourced, Unknown, firm, value_of, words
 from preflight.launch.launchers.kubernetes import KUBERNETES
-from preflight.launch.manifests import containers, pods, services, sets
+from preflight.launch.manifests import containers, pods, roles, services, sets
 from preflight.launch.manifests.group import Group, number, total
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.manifests.programs import mounted
@@ -99,6 +99,7 @@ def _pytorchjob(document: Located, documents: list[Located], file: str) -> Answe
             )
     problems.extend(containers.operators_containers(groups, file))
     plans, more = pods.plans(groups, document, file, operator=tuple(given))
+    problems.extend(roles.names_a_pod(plans, document.get("metadata", "name"), groups))
     all_pods = total(groups)
     least = document.get("spec", "runPolicy", "schedulingPolicy", "minAvailable")
     problems.extend([*more, *pods.gang(least, all_pods, file)])
@@ -221,7 +222,13 @@ def _job(document: Located, documents: list[Located], file: str) -> Answer:
     labels = document.get("spec", "template", "metadata", "labels")
     problems.extend(
         services.headless(
-            pod.get("subdomain"), plans, documents, file, labels=labels, owner=document.get("metadata", "name")
+            pod.get("subdomain"),
+            plans,
+            documents,
+            file,
+            labels=labels,
+            owner=document.get("metadata", "name"),
+            count=count,
         )
     )
     return plans, [*problems, *pods.against_gpus(plans, groups)]

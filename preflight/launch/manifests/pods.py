@@ -7,6 +7,7 @@ from dataclasses import replace
 from preflight.launch.commands import Context, plan_of
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.kubernetes import KUBERNETES
+from preflight.launch.manifests import roles
 from preflight.launch.manifests.containers import pod_problems
 from preflight.launch.manifests.group import Group, number, total
 from preflight.launch.manifests.programs import program_of
@@ -37,6 +38,7 @@ def plans(
     found: list[Plan] = []
     problems: list[Finding] = []
     pods = pods_of_a_job or total(groups)
+    by_group: dict[str, list[Plan]] = {}
     for group in groups:
         context, plans_of_group = Context(Marks(file)), []
         for container in group.containers:
@@ -53,6 +55,7 @@ def plans(
         if "PET_NODE_RANK" not in operator and (firm(group.count) or 1) > 1:
             problems.extend(found for plan in plans_of_group for found in _numbered(plan, index))
         found.extend(plans_of_group)
+        by_group[group.role] = plans_of_group
     is_kubernetes = around == "kubernetes"
     if (
         is_kubernetes
@@ -64,6 +67,7 @@ def plans(
     ):
         found.append(Plan(KUBERNETES, Where(file, document.line), "all nodes", nodes=pods))
     if are_nodes:
+        problems.extend(roles.agree(by_group))
         problems.extend(_counted(found, pods, operator, "pods" if is_kubernetes else "nodes"))
     return found, list(dict.fromkeys(problems))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from preflight.launch.field import Sourced
+from preflight.launch.field import Field, Sourced, value_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
@@ -18,8 +18,9 @@ def headless(
     *,
     labels: Located | None = None,
     owner: Located | None = None,
+    count: Field[int] = None,
 ) -> list[Finding]:
-    """Pods find each other by name only through a headless service that they name; `owner` is what numbers them."""
+    """Pods find each other by name only through a headless service that they name; `owner` numbers `count` of them."""
     addresses = [plan.master_address for plan in plans if isinstance(plan.master_address, Sourced)]
     named = [address for address in addresses if "." in address.value and not re.fullmatch(r"[\d.]+", address.value)]
     if not named:
@@ -42,6 +43,12 @@ def headless(
     if (meant or own) and service != subdomain.value:
         message = f"{named[0].value} is a name of the Service {service}, and the pods stand under {subdomain.value}"
         return [fail("headless_service_is_there", message, where, named[0].where, fix=service)]
+    numbered = re.fullmatch(r"[a-z][a-z0-9-]*-\d+", first)
+    is_whole = count is not None and all(value_of(plan.nodes) == value_of(count) for plan in plans)
+    if owner is not None and numbered and not own and service == subdomain.value and is_whole:
+        message = f"MASTER_ADDR {named[0].value} is not a pod of {owner.text}; the first one is {owner.text}-0"
+        fix = f"{owner.text}-0.{service}"
+        return [fail("headless_service_is_there", message, named[0].where, where, fix=fix)]
     if not ours:
         message = f"no Service {subdomain.value} in this file: without a headless one the pods find no rank 0"
         fix = f"kind: Service, metadata.name: {subdomain.value}, spec.clusterIP: None"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
-from preflight.launch.manifests import pods, services
+from preflight.launch.manifests import pods, roles, services
 from preflight.launch.manifests.group import Group, number, total
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail, warn
@@ -130,7 +130,9 @@ def statefulset(document: Located, documents: list[Located], file: str) -> Answe
     if several:
         labels = document.get("spec", "template", "metadata", "labels")
         problems.extend(
-            services.headless(service, several, documents, file, labels=labels, owner=document.get("metadata", "name"))
+            services.headless(
+                service, several, documents, file, labels=labels, owner=document.get("metadata", "name"), count=count
+            )
         )
         problems.extend(found for plan in several for found in _ordinals(plan, document, count))
         problems.extend(pods.against_gpus(several, groups))
@@ -177,6 +179,22 @@ def _names_of_hosts(plan: Plan) -> list[Finding]:
     return [fail("headless_service_is_there", message, address.where, fix="plugins: {svc: []}")]
 
 
+def _tasks_of_plugin(given: Located | None, names: list[str], file: str) -> list[Finding]:
+    """The pytorch plugin numbers the pods of the tasks that it is told of, `master` and `worker` where it is not."""
+    problems = []
+    words = given.each() if given is not None and isinstance(given.value, list) else []
+    for option in ("master", "worker"):
+        held = next((word for word in words if re.fullmatch(rf"--?{option}=.+", word.text)), None)
+        name = held.text.partition("=")[2] if held is not None else option
+        if name in names or (option == "worker" and held is None and len(names) < 2):
+            continue
+        where = Where(file, held.line if held is not None else given.line if given is not None else 1)
+        message = f"the pytorch plugin's {option} is the task {name}, and the tasks are {', '.join(names)}"
+        fix = f"--{option}=<one of {', '.join(names)}>"
+        problems.append(fail("pods_know_their_rank", message, where, fix=fix))
+    return problems
+
+
 def volcano(document: Located, documents: list[Located], file: str) -> Answer:
     """Tasks with replicas, gang-scheduled by `minAvailable`; the pytorch plugin gives ranks and an address."""
     del documents
@@ -191,6 +209,10 @@ def volcano(document: Located, documents: list[Located], file: str) -> Answer:
         groups, document, file, operator=VOLCANO_TORCH if by_plugin else (), index="VC_TASK_INDEX"
     )
     least = document.get("spec", "minAvailable")
+    names = [group.role for group in groups]
+    problems.extend(roles.names_a_pod(found, document.get("metadata", "name"), groups))
+    if plugins is not None and by_plugin:
+        problems.extend(_tasks_of_plugin(plugins.get("pytorch"), names, file))
     if plugins is None or {name for name, _ in plugins.items()} <= {"env", "ssh"}:
         problems.extend(one for plan in found for one in _names_of_hosts(plan))
     return found, [

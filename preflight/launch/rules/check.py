@@ -53,7 +53,13 @@ PLAN_RULES = (
     in_containers,
 )
 GROUP_RULES = (*ranks.GROUP_RULES, *agreement.GROUP_RULES, *addresses.GROUP_RULES)
-FILES_RULES = (*addresses.FILES_RULES, *counts.FILES_RULES, *variables.FILES_RULES, *order.FILES_RULES)
+FILES_RULES = (
+    scripts.options_are_continued,
+    *addresses.FILES_RULES,
+    *counts.FILES_RULES,
+    *variables.FILES_RULES,
+    *order.FILES_RULES,
+)
 
 
 def check_files(files: LaunchFiles, cluster: Cluster | None = None) -> tuple[Finding, ...]:

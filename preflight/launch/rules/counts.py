@@ -171,7 +171,11 @@ MODEL_SIZES = {
     "tensor": ("tensor-model-parallel-size", "tensor_model_parallel_size"),
     "pipeline": ("pipeline-model-parallel-size", "pipeline_model_parallel_size"),
     "context": ("context-parallel-size", "context_parallel_size"),
+    "sequence": ("ds-sequence-parallel-size",),
 }
+
+
+SIZES_ELSEWHERE = frozenset({"--use-checkpoint-args", "--yaml-cfg"})
 
 
 def model_is_shared_out(plan: Plan) -> Iterable[Finding]:
@@ -179,7 +183,9 @@ def model_is_shared_out(plan: Plan) -> Iterable[Finding]:
     words = [value_of(word) or "" for word in plan.arguments]
     sizes = {name: argument_number(words, *options) for name, options in MODEL_SIZES.items()}
     world = firm(plan.world_size)
-    is_given = sizes["tensor"] is not None or sizes["pipeline"] is not None
+    # Megatron's own spelling, where all sizes may be left at 1; others have a global batch and count otherwise
+    by_name = {"--global-batch-size", "--micro-batch-size"} <= set(words) and SIZES_ELSEWHERE.isdisjoint(words)
+    is_given = sizes["tensor"] is not None or sizes["pipeline"] is not None or by_name
     if plan.is_conditional or plan.launcher.numbers_processes or world is None or not is_given:
         return
     each = math.prod(size for size in sizes.values() if size)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from preflight.launch.field import Sourced, Unknown, value_of
-from preflight.launch.plan import Plan, ScriptFile, Slurm, fail, warn
+from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, Slurm, fail, warn
 from preflight.launch.text.marks import Marks, is_firm
 from preflight.launch.text.programs import actor_batches, argument_number
 from preflight.launch.text.shell import REMOTE, Command, Word, is_container
@@ -24,6 +24,8 @@ DOWNLOADS = (
     ("modelscope", "download"),
 )
 FEW_PACKAGES = 3
+OF_OPTIONS = re.compile(r"\"?\$\{?[A-Za-z_]")
+OPTION = re.compile(r"--?[A-Za-z]")
 # Packages of gigabytes, or that are built where they are installed.
 HEAVY = re.compile(
     r"(?i)\b(torch|tensorflow|jax|flash[-_]attn|apex|deepspeed|transformer[-_]engine|xformers|vllm|sglang|nemo|megatron)"
@@ -37,6 +39,22 @@ def script_problems(script: ScriptFile) -> Iterable[Finding]:
     yield from _started(script.commands, script.plans, script.slurm)
     yield from _named_nodes(script.commands, script.marks, script.slurm)
     yield from actor_batches(script.commands, script.marks)
+
+
+def options_are_continued(files: LaunchFiles) -> Iterable[Finding]:
+    """A line that begins with a variable full of options runs as a command where the line above has no backslash."""
+    for script in files.scripts:
+        lines = files.texts.get(script.marks.file, "").split("\n")
+        for command in script.commands:
+            here = lines[command.line - 1].strip() if 1 < command.line <= len(lines) else ""
+            first, above = command.words[0].plain, lines[command.line - 2].strip() if here else ""
+            if command.is_torn or above.endswith("\\"):
+                continue
+            if not OF_OPTIONS.match(here) or not OPTION.match(first) or not above or above[0] == "#":
+                continue
+            message = f"no backslash at the end of this line: the command ends here, and `{first}` runs as a command"
+            where = (Where(script.marks.file, command.line - 1), Where(script.marks.file, command.line))
+            yield fail("commands_are_continued", message, *where, fix=f"{above} \\")
 
 
 def _downloads(commands: Sequence[Command], plans: Sequence[Plan], marks: Marks) -> Iterable[Finding]:

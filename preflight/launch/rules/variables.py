@@ -54,14 +54,14 @@ def _judged(variables: Mapping[str, Field[str]], *, several: bool) -> Iterable[F
             message = f"{name}={value.value!r}: NCCL keeps blanks, and no device has one in its name"
             fix = f"{name}={re.sub(r'[ ,]+', ',', text)}"
             yield fail("variables_have_values_that_count", message, value.where, fix=fix)
-        elif name == "NCCL_SOCKET_IFNAME" and several and text.lstrip("=") == "lo":
+        elif name == "NCCL_SOCKET_IFNAME" and several and HOME.fullmatch(text):
             yield _leads_home(name, value)
         elif name == "NCCL_IB_HCA":
             yield from _netdevs(value)
         elif name == "GLOO_SOCKET_IFNAME" and re.search(r"[\^=\s]", value.value):
             message = f"GLOO_SOCKET_IFNAME={value.value}: Gloo takes exact names only, no ^, = or blanks"
             yield fail("variables_have_values_that_count", message, value.where, fix="GLOO_SOCKET_IFNAME=eth0")
-        elif name == "GLOO_SOCKET_IFNAME" and several and text == "lo":
+        elif name == "GLOO_SOCKET_IFNAME" and several and HOME.fullmatch(text):
             yield _leads_home(name, value)
         elif name == "CUDA_LAUNCH_BLOCKING" and several and text not in ("", "0"):
             message = (
@@ -111,6 +111,10 @@ def _netdevs(value: Sourced[str]) -> Iterable[Finding]:
     message = f"{', '.join(odd)} in NCCL_IB_HCA={value.value} is an interface's name: it {what}"
     tell = fail if len(odd) == len(entries) and not value.value.strip().startswith("^") else warn
     yield tell("adapters_are_adapters", message, value.where, fix="NCCL_IB_HCA=mlx5_0, as `ibv_devices` lists them")
+
+
+# Loopback, and bridges of one machine to its own containers and virtual machines.
+HOME = re.compile(r"=?(lo|docker\d*|docker_gwbridge|virbr\d*|lxcbr\d*|lxdbr\d*|podman\d*|cni-podman\d*)")
 
 
 def _leads_home(name: str, value: Sourced[str]) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from preflight.launch.field import Sourced, firm, value_of
@@ -237,4 +238,27 @@ def tasks_have_cpus(plan: Plan) -> Iterable[Finding]:
         yield warn("slurm_tasks_have_cpus", message, cpus.where, plan.where, fix=f"#SBATCH --cpus-per-task={8 * each}")
 
 
-PLAN_RULES = (tasks_are_counted_once, tasks_see_their_gpus, slurm_nodes_fit, slurm_numbers_multiply, tasks_have_cpus)
+def servers_fit(plan: Plan) -> Iterable[Finding]:
+    """A server's tensor x pipeline parallel processes have a GPU each among all that Slurm gives the job."""
+    slurm = plan.slurm
+    if slurm is None or plan.is_conditional or plan.launcher.name not in ("vllm", "sglang", "ray"):
+        return
+    words = [value_of(word) or "" for word in plan.arguments]
+    sizes = [argument_number(words, f"{kind}-parallel-size") or 1 for kind in ("tensor", "pipeline")]
+    world = firm(plan.world_size) or math.prod(sizes)
+    nodes, gpus = slurm.allocated or slurm.number("nodes"), gpus_of_node(slurm)
+    if not isinstance(nodes, Sourced) or not isinstance(gpus, Sourced) or world <= nodes.value * gpus.value:
+        return
+    have = nodes.value * gpus.value
+    message = f"{world} processes (tensor x pipeline parallel), and Slurm gives the job {have} GPUs"
+    yield fail("processes_match_devices", message, plan.where, nodes.where, gpus.where)
+
+
+PLAN_RULES = (
+    tasks_are_counted_once,
+    tasks_see_their_gpus,
+    slurm_nodes_fit,
+    slurm_numbers_multiply,
+    tasks_have_cpus,
+    servers_fit,
+)

@@ -35,7 +35,7 @@ ASKS_FILE = re.compile(
     r"|cat|<)\s*(?P<path>[\w./${}\"'-]+)"
 )
 COUNTED = re.compile(r"\$\(\(\s*(?:(\w+)\s*\+\+|\+\+\s*(\w+))\s*\)\)")
-UNDERSCORED = re.compile(r"\$_\w+")  # which the grammar takes for plain letters in ${NAME:-$_default}
+UNDERSCORED = re.compile(r"(?<!\\)\$_\w+")  # which the grammar takes for plain letters in ${NAME:-$_default}
 SEQUENCE = re.compile(r"seq\s+(?:(\d{1,5})\s+)?(\d{1,5})")
 TEXTS = ("string_content", "heredoc_content")
 BRACES = re.compile(r"\{(\d{1,5})\.\.(\d{1,5})\}")
@@ -51,6 +51,7 @@ class Assigned:
     is_array: bool = False
     is_hidden: bool = False  # in a shell that was started from the one that set it, and did not export it
     file: str = ""  # the script that set it and started this one; "" where it is this one
+    is_inherited: bool = False  # from the shell that started the one that is read
 
     @property
     def text(self) -> str:
@@ -81,7 +82,8 @@ class Scope:
     def of_a_child(self) -> dict[str, Assigned]:
         """The variables as a shell that is started from here has them: those that are not exported are hidden."""
         return {
-            name: found if found.exported else replace(found, is_hidden=True) for name, found in self.variables.items()
+            name: replace(found, is_hidden=found.is_hidden or not found.exported, is_inherited=True)
+            for name, found in self.variables.items()
         }
 
     def line(self, node: Any) -> int:
@@ -113,8 +115,9 @@ class Scope:
         if depth > DEPTH_LIMIT:
             return [self._unknown(node)]
         kind = node.type
-        if kind == "word" and UNDERSCORED.fullmatch(source(node)):
-            return self._split(self._value(source(node)[1:], node), quoted=quoted)
+        if kind == "word" and UNDERSCORED.search(source(node)):
+            text = UNDERSCORED.sub(lambda found: " ".join(self._value(found[0][1:], node)), source(node))
+            return self._split([text], quoted=quoted)
         if kind == "word":
             return [ESCAPED.sub(lambda found: found[1].strip("\n"), source(node))]
         if kind in ("number", "variable_name", "string_content", "regex", "file_descriptor", "test_operator"):

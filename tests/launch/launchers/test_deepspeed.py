@@ -59,3 +59,18 @@ def test_broken_json_is_one_line_with_its_place():
     """A comma that is missing before line 3."""
     with pytest.raises(UsageError, match=r"ds\.json:3: not JSON"):
         check_texts({"ds.json": '{\n  "fp16": {}\n  "bf16": {}\n}'})
+
+
+def test_num_gpus_counts_on_every_host():
+    """Whatever its slots say: a host with fewer gets as many processes as the others."""
+    files = {"hostfile": HOSTFILE.replace("2 slots=8", "2 slots=4"), "run.sh": DEEPSPEED}
+    assert "hostfile_and_filters_agree" not in rules(files)
+    files["run.sh"] = DEEPSPEED.replace("--hostfile", "--num_gpus=8 --hostfile")
+    assert "hostfile_and_filters_agree" in failed(files)
+
+
+@pytest.mark.parametrize(("address", "found"), [("10.0.0.1", []), ("10.0.1.1", ["master_address_is_rank_0s"])])
+def test_the_address_is_one_of_the_hostfile(address, found):
+    """Where all of them are numbers; it may be another address of the first host."""
+    run = DEEPSPEED.replace("10.0.0.1", address).replace(" --deepspeed ds.json", "")
+    assert rules({"hostfile": "10.0.0.1 slots=8\n10.0.0.2 slots=8\n", "run.sh": run}) == found

@@ -13,6 +13,9 @@ from tests.launch.plans import launch
 from tests.launch.samples import rules
 from tests.launch.test_job import job
 
+MEET = "export MASTER_ADDR=a MASTER_PORT=29500\n"
+OF_A_RANK = "RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE python t.py"
+
 
 @pytest.mark.parametrize("program", ["mpirun", "mpiexec", "/usr/lib/openmpi/bin/mpirun"])
 def test_a_python_behind_it_is_a_start_of_all_nodes(program):
@@ -35,6 +38,11 @@ def test_a_launcher_behind_it_is_not_started_here():
         ("export RANK=0\nmpirun -np 4 -x RANK python t.py", "local_rank_is_not_fixed"),
         ("mpirun -np 16 -H a:4,b:4 python t.py", "mpi_slots_are_enough"),
         ("mpirun -np 8 -H a:8,b:8 python t.py", "mpi_slots_are_enough"),
+        ("mpirun -np 16 -H a:8,b:4 python t.py", "mpi_slots_are_enough"),
+        (
+            f"{MEET}mpirun -np 16 -H a:8,b:8 -x MASTER_PORT bash -c '{OF_A_RANK}'",
+            "mpi_hands_variables_on",
+        ),
         ("export NCCL_SOCKET_IFNAME=eth1\nmpirun -np 2 -H a:1,b:1 python t.py", "mpi_hands_variables_on"),
         (
             "mpirun -np 16 -N 8 torchrun --nnodes 2 --node_rank $R --master_addr a --nproc_per_node 8 t.py",
@@ -58,6 +66,11 @@ def test_what_mpirun_does_otherwise_than_meant(text, rule):
         "export NCCL_DEBUG=INFO\nmpiexec -n 2 -hosts a,b -ppn 1 python t.py",
         "mpirun -np 2 -N 1 -H a,b torchrun --nnodes 2 --rdzv_backend c10d --rdzv_endpoint a:29500 --rdzv_id 1 t.py",
         "mpirun -np 8 --oversubscribe -H a:4 python t.py",
+        "mpirun -np 12 -H a:8,b:4 python t.py",
+        (
+            "mpirun -np 16 -H a:8,b:8 bash -c 'export MASTER_ADDR=a MASTER_PORT=29500;"
+            " RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE python t.py'"
+        ),
     ],
 )
 def test_right_commands_are_silent(text):

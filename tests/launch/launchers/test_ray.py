@@ -65,6 +65,28 @@ def test_the_nodes_of_a_cluster_meet(head, worker, found):
     assert rules({"head.sh": head} | ({"worker.sh": worker + "\n"} if worker else {})) == found
 
 
+SLURM = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n"
+STEPS = f"""{SLURM}srun -N1 -n1 -w $A ray start --head --node-ip-address=$A --port=6379 --block &
+srun -N1 -n1 -w $B ray start --address $A:6379 --block &
+ray job submit --address=http://127.0.0.1:8265 -- vllm serve m --tensor-parallel-size 8 --pipeline-parallel-size 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("", "", []),
+        ("--port=6379 --block &", "--port=6379 --block", ["every_node_is_started"]),
+        ("--port=6379 --block &", "--port=6379", []),
+        ("--address $A:6379", "--address 127.0.0.1:6379", ["ray_nodes_meet"]),
+        ("--pipeline-parallel-size 2", "--pipeline-parallel-size 4", ["processes_match_devices"]),
+    ],
+)
+def test_a_cluster_in_steps_of_slurm(old, new, found):
+    """Each step runs as long as its node of Ray; all GPUs together are those of the allocation."""
+    assert rules({"job.sh": STEPS.replace(old, new)}) == found
+
+
 def test_the_reference_job_is_a_task_for_each_rank():
     """ray start on every node, which serves; a driver on the first, which knows every rank's node and number."""
     started = start_job("ray", job("a", "a", "b"), 29501)

@@ -13,6 +13,7 @@ from tests.launch.samples import INDEXED, judged, rules
         ("value: train-0.train", "value: train-0.trains", "the pods stand under train"),
         ("    job-name: train", "    app: other", "the Service selects pods with app: other"),
         ("kind: Service", "kind: ConfigMap", "no Service train in this file"),
+        ("value: train-0.train", "value: trains-0.train", "is not a pod of train; the first one is train-0"),
     ],
 )
 def test_a_name_that_leads_to_no_pod_is_told(old, new, words):

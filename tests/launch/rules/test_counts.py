@@ -114,6 +114,11 @@ def test_the_trainer_says_the_same_as_the_configuration():
         ("--tensor-model-parallel-size 4 --global-batch-size 256 --micro-batch-size 2", []),
         ("--tensor-model-parallel-size 4 --global-batch-size 10 --micro-batch-size 4", ["batch_sizes_multiply"]),
         ("--tensor-model-parallel-size 4 --global-batch-size 10 --micro-batch-size 4 $MORE", []),
+        ("--global-batch-size 64 --micro-batch-size 4", []),
+        ("--global-batch-size 100 --micro-batch-size 4", ["batch_sizes_multiply"]),
+        ("--global-batch-size 28 --micro-batch-size 4 --ds-sequence-parallel-size 8", ["batch_sizes_multiply"]),
+        ("--global-batch-size 32 --micro-batch-size 4 --ds-sequence-parallel-size 8", []),
+        ("--global-batch-size 100 --micro-batch-size 4 --use-checkpoint-args", []),
         ("model.tensor_model_parallel_size=3", ["model_parallelism_fits"]),
     ],
 )

@@ -44,3 +44,10 @@ def test_actor_batches_of_openrlhf():
     (found, *_) = judged({"n.sh": line.format(3)})
     assert found.check == "launch.batch_sizes_multiply"
     assert failed({"n.sh": line.format(4)}) == []
+
+
+def test_a_line_of_options_in_a_variable_is_continued():
+    """Without the backslash above, bash takes the first option for a program."""
+    text = 'ARGS="--layers 24 --hidden 1024"\n' + torchrun().rstrip() + " \\\n    $ARGS\n"
+    assert rules({"n.sh": text}) == []
+    assert failed({"n.sh": text.replace(" \\\n    $ARGS", "\n    $ARGS")}) == ["commands_are_continued"]

@@ -69,6 +69,7 @@ def test_ranges_become_a_word_each(text, expected):
             ["gpu", "02", "gpu01", "gpu02", "GPU01,GPU02", "gpu7,gpu02"],
         ),
         ("B=A; A=1; run ${!B}", ["1"]),
+        ("_b=n1; _p=1; run ${A:-$_b} ${A:-$_b:29500} ${A:-$_b$_p}", ["n1", "n1:29500", "n11"]),
         ('A="\n  --a 1 \\\n  --b 2\n"; run $A', ["--a", "1", "--b", "2"]),
         ("A=$(cat <<E\nx $B\nE\n); run $A", ["x", "$B"]),
         ("read -r -d '' A <<'E'\nx y\nE\nrun $A", ["x", "y"]),
