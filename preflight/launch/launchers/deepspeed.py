@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from preflight.errors import UsageError
+from preflight.launch.address import is_loopback, wrong_with
 from preflight.launch.field import Field, Sourced, Unknown, value_of, words
 from preflight.launch.job import Start, on_each_node
 from preflight.launch.launcher import FieldNames, Launcher
@@ -157,12 +158,23 @@ def rank_0_is_on_the_first_host(files: LaunchFiles) -> Iterable[Finding]:
                 f"rank 0 runs on {names[0]}, the first host of {hostfile.file}, and its address is {address.value}"
             )
             yield fail("master_address_is_rank_0s", message, address.where, Where(hostfile.file, 1), fix=names[0])
-        elif len(names) > 1 and names[0] != address.value and all(map(IP.fullmatch, (*names, address.value))):
+        elif len(names) > 1 and _is_elsewhere(address.value, names):
             message = (
                 f"the address of rank 0 is {address.value}, and {hostfile.file} has no such host: right only where"
                 f" it is another address of {names[0]}, the first one"
             )
             yield warn("master_address_is_rank_0s", message, address.where, Where(hostfile.file, 1), fix=names[0])
+
+
+def _is_elsewhere(address: str, names: list[str]) -> bool:
+    """Whether an address is written like the hosts, as a number or as a name, and is none of them."""
+    are_numbers = [IP.fullmatch(name) is not None for name in (address, *names)]
+    if wrong_with(address) or is_loopback(address) or len(set(are_numbers)) > 1:
+        return False
+    if are_numbers[0]:
+        return address not in names
+    hosts, host = [name.split(".")[0] for name in names], address.split(".", maxsplit=1)[0]
+    return not any(one.startswith(other) for name in hosts for one, other in ((name, host), (host, name)))
 
 
 def _is(file: str, named: str) -> bool:

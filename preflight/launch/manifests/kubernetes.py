@@ -98,7 +98,7 @@ def _pytorchjob(document: Located, documents: list[Located], file: str) -> Answe
                 fail("pods_know_their_rank", message, where, fix="A Master with replicas: 1, or elasticPolicy.")
             )
     problems.extend(containers.operators_containers(groups, file))
-    plans, more = pods.plans(groups, document, file, operator=tuple(given))
+    plans, more = pods.plans(groups, document, file, operator=tuple(given), index="RANK")
     problems.extend(roles.names_a_pod(plans, document.get("metadata", "name"), groups))
     all_pods = total(groups)
     least = document.get("spec", "runPolicy", "schedulingPolicy", "minAvailable")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from preflight.launch.commands import Context, plan_of
-from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
+from preflight.launch.field import Field, Sourced, Unknown, firm, value_of, written
 from preflight.launch.launchers.kubernetes import KUBERNETES
 from preflight.launch.manifests import roles
 from preflight.launch.manifests.containers import pod_problems
@@ -16,6 +17,7 @@ from preflight.launch.text.located import Located
 from preflight.launch.text.marks import Marks
 from preflight.ledger.findings import Finding, Where
 
+COUNTED = re.compile(r"\$[({]?(PET_NNODES|WORLD_SIZE)[)}]?")
 Answer = tuple[list[Plan], list[Finding]]
 
 
@@ -52,8 +54,9 @@ def plans(
             problems.extend(context.problems)
         several = (firm(pods) or 1) > 1 or any(plan.spans_nodes for plan in plans_of_group)
         problems.extend(pod_problems(group, file, several=several))
-        if "PET_NODE_RANK" not in operator and (firm(group.count) or 1) > 1:
-            problems.extend(found for plan in plans_of_group for found in _numbered(plan, index))
+        if (firm(group.count) or 1) > 1:  # where the operator gives ranks, one that the command names wins
+            alike = [plan for plan in plans_of_group if "PET_NODE_RANK" not in operator or written(plan.node_rank)]
+            problems.extend(found for plan in alike for found in _numbered(plan, index))
         found.extend(plans_of_group)
         by_group[group.role] = plans_of_group
     is_kubernetes = around == "kubernetes"
@@ -98,8 +101,8 @@ def _placed(plan: Plan, pods: Field[int], operator: tuple[str, ...], around: str
         isinstance(nodes, Sourced) and nodes.origin == "tool" and "PET_NNODES" in operator
     ):
         nodes = pods
-    if isinstance(nodes, Unknown) and nodes.expression in ("$PET_NNODES", "${PET_NNODES}") and pods is not None:
-        nodes = pods  # the operator counts them
+    if isinstance(nodes, Unknown) and COUNTED.fullmatch(nodes.expression) and pods is not None:
+        nodes = pods if nodes.expression.strip("${()}") in operator else nodes  # the operator counts them
     return replace(plan, start="all nodes", nodes=nodes, wrapper=(around, *plan.wrapper))
 
 

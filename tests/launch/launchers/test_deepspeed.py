@@ -70,7 +70,23 @@ def test_num_gpus_counts_on_every_host():
 
 
 @pytest.mark.parametrize(("address", "found"), [("10.0.0.1", []), ("10.0.1.1", ["master_address_is_rank_0s"])])
-def test_the_address_is_one_of_the_hostfile(address, found):
+def test_a_number_is_one_of_the_hostfile(address, found):
     """Where all of them are numbers; it may be another address of the first host."""
     run = DEEPSPEED.replace("10.0.0.1", address).replace(" --deepspeed ds.json", "")
     assert rules({"hostfile": "10.0.0.1 slots=8\n10.0.0.2 slots=8\n", "run.sh": run}) == found
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("worker-1", []),
+        ("worker-1.lan", []),
+        ("worker-1-ib0", []),
+        ("127.0.0.1", ["master_address_leads_to_rank_0"]),
+        ("head", ["master_address_is_rank_0s"]),
+    ],
+)
+def test_a_name_is_one_of_the_hostfile(address, found):
+    """With a domain, or for another network of the same host."""
+    run = DEEPSPEED.replace("10.0.0.1", address).replace(" --deepspeed ds.json", "")
+    assert rules({"hostfile": HOSTFILE, "run.sh": run}) == found

@@ -35,6 +35,7 @@ def by_operator(*, rank: str = "1", port: int = 29500, address: str = "train-mas
         ({}, []),
         ({"rank": "$(RANK)"}, []),
         ({"rank": "0"}, ["ranks_are_distinct"]),
+        ({"rank": "2"}, ["rank_is_in_range"]),
         ({"port": 29501}, ["fields_agree"]),
         ({"address": "trial-master-0"}, ["headless_service_is_there", "fields_agree"]),
     ],
@@ -42,6 +43,12 @@ def by_operator(*, rank: str = "1", port: int = 29500, address: str = "train-mas
 def test_master_and_worker(given, found):
     """A rank of its own, and one place to meet, which is a pod of the job."""
     assert sorted(failed({"job.yaml": by_operator(**given)})) == sorted(found)
+
+
+def test_workers_of_one_template_share_no_rank():
+    """A rank that the template spells out is that of each of its pods."""
+    text = by_operator().replace("Worker:\n      replicas: 1", "Worker:\n      replicas: 2")
+    assert failed({"job.yaml": text}) == ["static_rendezvous_has_node_ranks"]
 
 
 def test_a_host_may_be_called_a_worker():
