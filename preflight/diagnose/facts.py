@@ -233,16 +233,18 @@ class Facts:
         (sequence, operation, elements), _ = counted.most_common(1)[0]
         waiting = {rank for rank, call in self.timeouts.items() if call[0] == sequence}
         missing = {rank for rank, last in self.enqueued.items() if 0 <= last < sequence}
-        size = self.world_size
-        if size and len(waiting) * 2 >= size:
-            missing |= set(range(size)) - set(self.timeouts) - waiting
         missing |= self.late
+        size = self.world_size
+        reports = bool(size) and len(waiting) * 2 >= size
+        silent = set(range(size)) - set(self.timeouts) - missing if reports else set()
+        missing |= silent
         return Hang(
             sequence,
             operation,
             elements,
             tuple(sorted(waiting - missing)),
             tuple(sorted(missing)),
+            tuple(sorted(silent)),
             self._mismatch(sequence),
         )
 

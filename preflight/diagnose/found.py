@@ -44,13 +44,18 @@ class Finding:
 
 @dataclass(frozen=True)
 class Hang:
-    """The collective that ranks waited in. ``missing`` are those that had not come to it."""
+    """The collective that ranks waited in.
+
+    ``missing`` are those that had not come to it; of the ``silent`` among them this is known only because they
+    did not report it.
+    """
 
     sequence: int
     operation: str
     elements: int
     waiting: tuple[int, ...]
     missing: tuple[int, ...]
+    silent: tuple[int, ...] = ()
     mismatch: str = ""  # what the ranks did not agree on
 
 

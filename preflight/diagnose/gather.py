@@ -34,6 +34,8 @@ TRACEBACK = b"traceback"
 ESCAPE = b"\x1b"
 COLOURS = re.compile(ANSI.pattern.encode())
 OF_A_PAGE = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27);")  # a log that was taken from the source of a web page
+# A line by which a logger of Python, UCX, libfabric or Slurm only tells how it goes on.
+DEBUG = re.compile(r"(?<![\w=])DEBUG(?=[ \]:|])|\bUCX +TRACE\b|<debug>|\bdebug\d?: |\blevel=debug\b")
 OFTEN = 64  # after this many lines with the same words and no cause, further ones are skipped
 VERY_OFTEN = 4096  # the same where they show a cause: by then most ranks have printed it
 MOST_SHAPES = 50_000
@@ -140,7 +142,7 @@ class Gatherer:
         lowered = text.lower()
         found = (
             []
-            if _is_python_warning(words)
+            if _is_python_warning(words) or DEBUG.search(text)
             else [
                 (cause, match)
                 for cause, match in causes_index().matches(words, lowered)

@@ -110,7 +110,7 @@ def _of_group(by_rank: dict[int, dict[int, Call]]) -> Hang | None:
         waiting = tuple(sorted(rank for rank, call in here.items() if call.state != DONE))
         if mismatch or (waiting and (missing or len(waiting) == len(here))) or (missing and waiting):
             first = Counter((call.operation, call.elements) for call in here.values()).most_common(1)[0][0]
-            return Hang(sequence, first[0].upper(), first[1], waiting, missing, mismatch)
+            return Hang(sequence, first[0].upper(), first[1], waiting, missing, mismatch=mismatch)
     return None
 
 

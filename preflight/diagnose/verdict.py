@@ -55,7 +55,10 @@ def conclude(gathered: Gatherer) -> Diagnosis:
             _with_warning(_with_detail(first, job), findings),
             *_beside(first, [f for grade, f in graded if grade == best]),
         )
-    consequences = [f for grade, f in graded if grade > Kind.NOTE and f not in causes and not _is_same(f, causes)]
+    known = {cause.cause.name for cause in causes}
+    consequences = [
+        f for grade, f in graded if grade > Kind.NOTE and f.cause.name not in known and not _is_same(f, causes)
+    ]
     consequences.sort(key=lambda f: (-_grade(f, names), -f.cause.weight))
     return Diagnosis(
         files=tuple(gathered.files),
@@ -248,8 +251,13 @@ def hang_text(hang: Hang) -> str:
     words = f"{hang.operation}{elements}{number}: {_ranks(hang.waiting)} waited"
     if hang.mismatch:
         return f"{words}; {hang.mismatch}"
-    if hang.missing:
-        return f"{words} for {_ranks(hang.missing)}, which had not come to it"
+    late = tuple(rank for rank in hang.missing if rank not in hang.silent)
+    if late:
+        words = f"{words} for {_ranks(late)}, which had not come to it"
+    if hang.silent:
+        return f"{words}; {_ranks(hang.silent)} reported nothing: not there yet, or ended before the timeout"
+    if late:
+        return words
     return f"{words}, and none of them is known to be missing: the network or a GPU may have lost it"
 
 

@@ -94,3 +94,21 @@ def test_the_readers_older_words_are_understood_as_well():
     hang = diagnose(lines).job.hang
     assert hang is not None
     assert (hang.sequence, hang.operation, hang.missing) == (5, "ALL_REDUCE", (1,))
+
+
+TIMEOUT = (
+    "[rank{0}]:[E ProcessGroupNCCL.cpp:563] [Rank {0}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=5, OpType=BROADCAST, NumelIn=800, NumelOut=800, Timeout(ms)=300000) ran for 300013 milliseconds"
+)
+
+
+def test_ranks_that_reported_no_timeout_may_have_ended_before_it():
+    """The first rank that aborts ends the others, which may have waited as well."""
+    joined = "n1:7:7 [0] NCCL INFO comm 0x5 rank 0 nranks 8 cudaDev 0 busId 1000 - Init START"
+    diagnosis = diagnose([joined, *(TIMEOUT.format(rank) for rank in (1, 4, 5, 6, 7))])
+    hang = diagnosis.job.hang
+    assert hang is not None
+    assert (hang.missing, hang.silent) == ((0, 2, 3), (0, 2, 3))
+    assert "ranks 0, 2, 3 reported nothing" in diagnosis.causes[0].detail
+    assert "had not come to it" not in diagnosis.causes[0].detail
+    assert "collective-timeout" not in {finding.cause.name for finding in diagnosis.consequences}

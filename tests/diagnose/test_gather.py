@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from preflight.diagnose import diagnose, diagnose_files
 from preflight.diagnose.gather import EVIDENCE
 
@@ -25,6 +27,23 @@ def test_a_warning_of_a_library_to_its_programmer_is_no_failure():
     assert not diagnose(
         ["x.py:3: UserWarning: CUDA initialization: out of memory: killed process is possible"]
     ).has_failed
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0: [1579244744.25] [n1:56309:0] sock.c:32   UCX  DEBUG ioctl(ifr_name=ib2) failed: Cannot assign requested address",
+        "0: [1579244744.25] [n1:56309:0] ib_md.c:7   UCX  TRACE ibv_reg_mr() failed: Cannot allocate memory",
+        "libfabric:7:175:tcp:ep_ctrl:xnet_connect():9<debug> connect to 10.0.0.1 failed: Connection refused",
+        "2024-05-08 20:09:00,123 - fsspec - DEBUG - OSError: [Errno 28] No space left on device: '/x'",
+        'time="2024-05-08T20:09:00Z" level=debug msg="dial tcp 10.0.0.1:443: connect: connection refused"',
+    ],
+)
+def test_what_a_logger_says_for_debugging_is_no_failure(line):
+    """It tells each try, of which one may fail in a healthy run."""
+    assert not diagnose([line]).has_failed
+    plain = line.replace("DEBUG", "ERROR").replace("TRACE", "ERROR").replace("debug", "error")
+    assert diagnose([plain]).has_failed
 
 
 def test_what_the_training_survived_is_no_cause():

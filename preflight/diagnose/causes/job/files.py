@@ -93,8 +93,8 @@ CAUSES = (
         "shared-index-race",
         "ranks read a file that another node has not finished writing, or that is not on shared storage",
         (
-            r"index-cache/\S+_idx\.npy",
-            r"_(?:doc|sample|shuffle)_idx\.npy",
+            r"no such file.*index-cache/\S+_idx\.npy",
+            r"no such file.*_(?:doc|sample|shuffle)_idx\.npy",
             r"problems in a shared file system",
             r"stale nfs",
             r"\.lock.*(?:timeout|stale)",

@@ -168,8 +168,8 @@ CAUSES = (
             r"hfp_\w+_context_open: .*fail\w*",
             r"failed to modify ud qp to (?:init|rtr|rts)",
         ),
-        "`opainfo` or `ibstat` on the node: the link active; fewer ranks a node, or PSM2_SHAREDCONTEXTS=1; /dev/hfi1* or"
-        " /dev/infiniband in the container; PSM3_NIC names the adapter",
+        "`opainfo` or `ibstat` on the node: the link active; fewer ranks a node, or PSM2_RANKS_PER_CONTEXT=2 and"
+        " PSM2_SHAREDCONTEXTS not 0; /dev/hfi1* or /dev/infiniband in the container; PSM3_NIC names the adapter",
         "cornelisnetworks/opa-psm2; ofiwg/libfabric, prov/psm3",
         check="rdma.devices_can_be_opened",
         weight=6,
@@ -178,7 +178,7 @@ CAUSES = (
         "cxi-match-entries",
         "a Slingshot adapter ran out of entries for messages that nobody has asked for yet",
         (r"le resources not recovered", r"fi_cxi_rx_match_mode=\[?hybrid"),
-        "FI_CXI_RX_MATCH_MODE=hybrid (or software) on all ranks; larger FI_CXI_REQ_BUF_SIZE",
+        "FI_CXI_RX_MATCH_MODE=hybrid (or software) on all ranks; with it, a larger FI_CXI_REQ_BUF_SIZE",
         "ofiwg/libfabric, fi_cxi(7)",
         weight=6,
     ),
@@ -241,7 +241,8 @@ CAUSES = (
             r"failed to lock sat tree",
             r"streaming tree lock failed",
         ),
-        "`sharp_cmd` or UFM shows which jobs hold the trees; fewer communicators (SHARP_COLL_LOCK_ON_COMM_INIT=1), one process a port",
+        "UFM, or the log of sharp_am, shows which jobs hold the trees; use CollNet for fewer communicators, or set"
+        " NCCL_COLLNET_ENABLE=0",
         "NVIDIA/nccl#1460; Mellanox/nccl-rdma-sharp-plugins#151",
         Kind.NOTE,
     ),

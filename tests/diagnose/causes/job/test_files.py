@@ -13,6 +13,12 @@ LINES = (
     ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.jsonl'", "file-missing"),
     ("FileNotFoundError: [Errno 2] No such file or directory: '/d/index-cache/ab_doc_idx.npy'", "shared-index-race"),
     (
+        "FileNotFoundError: [Errno 2] No such file or directory: '/d/text_4000ns_1234s_sample_idx.npy'",
+        "shared-index-race",
+    ),
+    (" > loading doc-idx mapping from /d/index-cache/ab_doc_idx.npy", ""),
+    (" > loading shuffle-idx mapping from /d/text_train_indexmap_4000ns_1024sl_1234s_shuffle_idx.npy", ""),
+    (
         "size mismatch for lm_head.weight: copying a param with shape torch.Size([5, 4]) from checkpoint, the shape in current model is torch.Size([6, 4]).",
         "checkpoint-shapes",
     ),
