@@ -29,7 +29,10 @@ JOINING = frozenset(
         *("connection-refused", "connect-timed-out", "name-not-resolved", "no-route", "store-wait-timeout"),
     )
 )
-PROGRESS = frozenset((b"loss", b"iteration", b"epoch"))
+LEARNS = frozenset((b"loss", b"iteration", b"epoch"))
+PROGRESS = LEARNS | {b"step", b"steps", b"iter"}
+# The number of a step of the training; Slurm numbers the steps of jobs.
+STEP = re.compile(rb"(?i)(?<!job )(?<![a-z])(?:step|iter)s?[ \]\"':=#/-]{0,4}\d")
 TRACEBACK = b"traceback"
 ESCAPE = b"\x1b"
 COLOURS = re.compile(ANSI.pattern.encode())
@@ -105,6 +108,7 @@ class Gatherer:
         self.seconds = -1.0
         wanted = causes_index().words | facts_index().words | passed_index().words | BUILT_IN | {TRACEBACK}
         is_idle, is_no_progress, open_tracebacks = wanted.isdisjoint, PROGRESS.isdisjoint, self.tracebacks.open
+        learns_nothing = LEARNS.isdisjoint
         progress, number, count = 0, 0, 0
         known: dict[int, tuple[int, tuple[str, ...]]] = {}  # the words of lines -> how often, and their causes
         table = WORDS
@@ -128,7 +132,7 @@ class Gatherer:
                         self.seen[cause].progress[name] = self._progress(name)
                 if causes:
                     continue
-            if not is_no_progress(words):
+            if not is_no_progress(words) and (not learns_nothing(words) or STEP.search(line)):
                 progress += 1
                 self.progress[name] = progress
         self.lines += count

@@ -56,6 +56,26 @@ def test_what_the_training_survived_is_no_cause():
     assert diagnose(lines[:3]).causes
 
 
+FULL = "[rank1]: OSError: [Errno 28] No space left on device: '/tmp/cache'"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_progress"),
+    [
+        ("step {} | tokens/s 31000 | mfu 0.42", True),
+        ("[rank0]: global_step={} grad_norm=0.8", True),
+        ('{{"steps": {}, "lr": 0.1}}', True),
+        ("iter {}: time 812.31ms, mfu 41.2%", True),
+        ("srun: Terminating job step 77{}.0", False),
+        ("srun: launching StepId=77.{} on host n1, 8 tasks: 0", False),
+        ("the next step is unknown", False),
+    ],
+)
+def test_steps_that_are_numbered_are_progress(line, is_progress):
+    """Whatever a program prints beside them; the steps of a Slurm job are others."""
+    assert bool(diagnose([FULL, *(line.format(i) for i in range(9))]).causes) is not is_progress
+
+
 def test_several_files_are_ordered_by_time(tmp_path):
     """Not by the order in which they were named."""
     late, early = tmp_path / "a.log", tmp_path / "b.log"
