@@ -39,6 +39,7 @@ COLOURS = re.compile(ANSI.pattern.encode())
 OF_A_PAGE = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27);")  # a log that was taken from the source of a web page
 # A line by which a logger of Python, UCX, libfabric or Slurm only tells how it goes on.
 DEBUG = re.compile(r"(?<![\w=])DEBUG(?=[ \]:|])|\bUCX +TRACE\b|<debug>|\bdebug\d?: |\blevel=debug\b")
+DEBUGGING = frozenset((b"debug", b"trace"))
 OFTEN = 64  # after this many lines with the same words and no cause, further ones are skipped
 VERY_OFTEN = 4096  # the same where they show a cause: by then most ranks have printed it
 MOST_SHAPES = 50_000
@@ -100,6 +101,7 @@ class Gatherer:
     files: list[str] = field(default_factory=list)
     lines: int = 0
     seconds: float = -1.0  # the last time that was named in this file
+    is_awaited: bool = False  # whether a cause was seen of which a line may say that it has passed
     several_a_task: bool = False  # whether a task of srun or mpirun starts several ranks: its number is no rank
 
     def read(self, name: str, lines: Iterable[tuple[int, bytes]]) -> None:
@@ -146,7 +148,7 @@ class Gatherer:
         lowered = text.lower()
         found = (
             []
-            if _is_python_warning(words) or DEBUG.search(text)
+            if _is_python_warning(words) or _is_for_debugging(words, text)
             else [
                 (cause, match)
                 for cause, match in causes_index().matches(words, lowered)
@@ -157,7 +159,11 @@ class Gatherer:
             found.sort(key=lambda pair: (-pair[0].weight, POSITION[pair[0].name]))
             found = [pair for pair in found if pair[0].name != WARNED] or found
         facts = list(facts_index().matches(words, lowered))
-        passed = [cause for cause, _ in passed_index().matches(words, lowered) if cause in self.seen]
+        passed = (
+            [cause for cause, _ in passed_index().matches(words, lowered) if cause in self.seen]
+            if self.is_awaited
+            else []
+        )
         is_traceback = TRACEBACK in words and "most recent call last" in lowered
         is_exception = not BUILT_IN.isdisjoint(words)
         if not (found or facts or passed or is_traceback or is_exception or self.tracebacks.open):
@@ -194,6 +200,7 @@ class Gatherer:
         seen = self.seen.get(cause.name)
         if seen is None:
             seen = self.seen[cause.name] = Seen(cause, len(self.seen))
+            self.is_awaited = self.is_awaited or bool(cause.passed)
         if seen.evidence and seen.evidence[-1].line == evidence.line and seen.evidence[-1].file == evidence.file:
             return
         seen.count += 1
@@ -252,6 +259,11 @@ class Gatherer:
 def _is_python_warning(words: list[bytes]) -> bool:
     """Whether a library warns its programmer: nothing has failed yet."""
     return any(word.endswith(b"warning") and len(word) > len(b"warning") for word in words)
+
+
+def _is_for_debugging(words: list[bytes], text: str) -> bool:
+    """Whether a logger only tells how it goes on."""
+    return not DEBUGGING.isdisjoint(words) and DEBUG.search(text) is not None
 
 
 def _named(found: re.Match[str], text: str) -> str:
