@@ -178,10 +178,13 @@ def test_peers_can_be_resolved(node, cluster):
     """
     cluster.needs_peers()
     unknown = []
+    own = node.identity
     for route in _routes_to_known(node, cluster):
         peer = cluster[route.name].identity
-        # A pod has its full name from a headless service, and no other; torchrun tells the full one.
-        is_named = not _is_local(cluster[route.name])  # else a check of that node says what is wrong
+        # A pod has its full name from a headless service, and no other; torchrun tells the full one. A pod that calls
+        # itself localhost, or that does not find its own name and so its full one, is told of by checks of that node.
+        has_lost_name = not peer.hostname_addresses and peer.fqdn == peer.hostname and own.fqdn != own.hostname
+        is_named = not _is_local(cluster[route.name]) and not has_lost_name
         is_known = not is_named or route.resolved or (route.resolved_fqdn and peer.fqdn != peer.hostname)
         unknown += [] if is_known else [peer.hostname]
     whom = ", ".join(unknown) if len(unknown) < len(node.peers.routes) else "any peer"

@@ -211,3 +211,12 @@ def test_an_address_without_a_name_is_no_fault():
     run = looks_up(healthy(), "node1", "node2", reverse=Missing("no name", "absent"), reverse_addresses=())
     for name in ("reverse_names_lead_back", "look_ups_are_answered", "look_ups_are_fast"):
         assert {finding.verdict for finding in judge(f"names.{name}", run)} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize(("names", "verdict"), [((), Verdict.PASS), (("10.0.0.2",), Verdict.WARN)])
+def test_a_pod_that_lost_its_own_full_name_is_not_the_fault_of_its_peers(names, verdict):
+    """They know it by the full one; what it calls itself without /etc/hosts nobody else knows."""
+    run = resolves(healthy(), "node1", "node2").broken("node1", "identity", fqdn="node1.trainer.svc")
+    run = looks_up(run.broken("node2", "identity", hostname_addresses=names), "node1", "node2", resolved_fqdn=())
+    found = [one for one in judge("names.peers_can_be_resolved", run) if "node1" in one.nodes]
+    assert {one.verdict for one in found} == {verdict}

@@ -403,6 +403,7 @@ FAULTS = (
     Fault("nameless", both(answer(hostname="localhost.localdomain"), replaced("etc/hosts", r"^10\.77\.0\.3 .*\n", "")),
           "names.own_hostname_is_not_localhost", "localhost",
           lambda p: p.own_name == "" and p.nics[0].addresses[0].startswith("10.77.0.{n}")),
+    Fault("empty /etc/hosts", file("etc/hosts", ""), "names.peers_can_be_resolved", "any peer", on("kubernetes-pod")),
     Fault("no default route", answer(gateway=""), "network.default_routes_are_alike", "no default route",
           lambda p: bool(p.gateway)),
     Fault("other NCCL", lambda f, p: other_wheel(f"nvidia_nccl_cu{p.cuda_of_torch[:2]}", "2.19.3")(f, p), VERSIONS,
