@@ -74,6 +74,8 @@ DENIED = (
     r"|apparmor=\"DENIED\" .*profile=\"(?:docker|cri-|containers|crio|lxc)[^\"]*\" "
     r"name=\"/dev/(?:infiniband|nvidia|kfd|dri)"
 )
+# A drive without a medium, as every virtual machine and every BMC has one, fails to read it at each start.
+WITH_MEDIUM = r"(?!fd\d|sr\d)"
 # Kind, words that a line must have, and where its device stands.
 KINDS = (
     (
@@ -159,8 +161,15 @@ KINDS = (
         "",
     ),
     ("storage", r"BTRFS (?:error|critical)|nvme\w* .*Removing after probe failure|beegfs: .*Connect failed", ""),
-    ("storage", r"Remounting filesystem read-only|I/O error, dev |nvme\w*: I/O .*timeout|server .* not responding", ""),
-    ("storage", r"has not responded in \d+ seconds|Buffer I/O error on dev|rejecting I/O to (?:offline|dead)", ""),
+    (
+        "storage",
+        r"Remounting filesystem read-only|I/O error, dev "
+        + WITH_MEDIUM
+        + r"|nvme\w*: I/O .*timeout|server .* not responding",
+        "",
+    ),
+    ("storage", r"has not responded in \d+ seconds|rejecting I/O to (?:offline|dead)", ""),
+    ("storage", r"(?:Buffer I/O error on dev(?:ice)? |medium error, dev )" + WITH_MEDIUM, ""),
     (
         "storage",
         r"NFS: .*reclaim failed|NFS: server .*fileid changed|out-of-data-space|ata\d\S*: exception .* frozen",
@@ -174,7 +183,7 @@ KINDS = (
     ),
     (
         "storage",
-        r"was evicted by|ceph: .* hung|controller is down; will reset|medium error, dev |: Disk failure on ",
+        r"was evicted by|ceph: .* hung|controller is down; will reset|: Disk failure on ",
         "",
     ),
     (LOADED, r"NVRM: loading NVIDIA UNIX", ""),
