@@ -45,9 +45,9 @@ BROKEN = (
     ),
     Broken(
         "limits.devices_of_every_program_are_there",
-        healthy().broken("node2", "limits", device_faults=("/dev/null is no device",)),
+        healthy().broken("node2", "limits", device_faults=("/dev/null may not be used by this user",)),
         ("node2",),
-        "/dev/null is no device",
+        "/dev/null may not be used by this user",
     ),
     Broken(
         "limits.shared_memory_is_enough",
@@ -81,3 +81,20 @@ def test_the_users_threshold_holds():
     run = roce().broken("node2", "limits", memlock_soft_bytes=8 << 20)
     settings = Settings(limits=LimitSettings(memlock_min_bytes=1 << 20))
     assert {f.verdict for f in judge("limits.memlock_is_enough_for_rdma", run, settings)} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize(
+    ("faults", "verdict"),
+    [
+        (("/dev/null is no device: a program has put a file of its own in its place",), Verdict.WARN),
+        (("/dev/urandom may not be used by this user",), Verdict.WARN),
+        (("/dev/null is no device: a program has put a file of its own in its place",
+          "/dev/null may not be used by this user"), Verdict.FAIL),
+        (("/dev/null: No such file or directory",), Verdict.FAIL),
+    ],
+)  # fmt: skip
+def test_a_job_starts_where_it_may_write_to_null(faults, verdict):
+    """A plain file in its place takes what is thrown away; one that refuses it ends scripts."""
+    run = healthy().broken("node2", "limits", device_faults=faults)
+    found = [one for one in judge("limits.devices_of_every_program_are_there", run) if "node2" in one.nodes]
+    assert {one.verdict for one in found} == {verdict}

@@ -27,6 +27,12 @@ class Limits(Value, frozen=True, kw_only=True):
     file_size_soft_bytes: Limit | Missing = NOT_REPORTED
     cpu_time_soft_seconds: Limit | Missing = NOT_REPORTED
 
+    @property
+    def has_null(self) -> bool:
+        """Whether the user may write to /dev/null, even if it is a plain file."""
+        faults = present(self.device_faults, "devices")
+        return all(" is no device" in text for text in faults if text.startswith("/dev/null"))
+
     def free_shared_memory_bytes(self) -> int:
         """What is free in /dev/shm."""
         return present(self.shm_free_bytes, "free bytes of /dev/shm")

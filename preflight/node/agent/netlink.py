@@ -24,8 +24,12 @@ NDA_DST, NDA_LLADDR = 1, 2
 NUD_INCOMPLETE, NUD_FAILED, NUD_NOARP, NUD_PERMANENT = 0x01, 0x20, 0x40, 0x80
 RT_TABLE_MAIN, RTN_UNICAST, RTM_F_CLONED = 254, 1, 0x200
 
-# What the kernel says where it knows no route, or one of type unreachable, prohibit or blackhole.
-NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL)
+NO_ROUTE = {  # what a look for a route ends with, and which kind of route or rule the kernel found
+    errno.ENETUNREACH: "there is no route",
+    errno.EHOSTUNREACH: "an unreachable route",
+    errno.EINVAL: "a blackhole route",
+    errno.EACCES: "a route or rule prohibits it, or it is a broadcast address here",
+}
 FAMILIES = {socket.AF_INET: "inet", socket.AF_INET6: "inet6"}
 
 

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 ASKED_BACK = 8  # of how many peers the names are asked for by address: the first, so rank 0's node is among them
 BACK = "by address "
 LOOPBACK = 1  # its index; an address of the node itself is told by the interface that has it
-REFUSED = {  # what a look for a route ends with, and which kind of route or rule the kernel found
-    errno.ENETUNREACH: "there is no route",
-    errno.EHOSTUNREACH: "an unreachable route",
-    errno.EINVAL: "a blackhole route",
-    errno.EACCES: "a route or rule prohibits it",
-}
 ATF_COM, ATF_PERM = 0x2, 0x4  # linux/if_arp.h
 IP_MTU, IPV6_MTU = 14, 24  # linux/in.h, linux/in6.h
 DISCARD_PORT = 9  # connecting a UDP socket chooses a route and sends nothing
@@ -54,7 +48,8 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:  # noqa:
     routes = []
     for peer in peers:
         found = route(peer, resolved=resolved, holders=holders, routed=routed, outward=outward)
-        routes.append({**found, **cards.get(peer["address"], {}), **reverse(answers.get(f"{BACK}{peer['address']}"))})
+        card = cards.get(f"{peer['address']} {found['interface']}", {})
+        routes.append({**found, **card, **reverse(answers.get(f"{BACK}{peer['address']}"))})
     return {
         "routes": routes,
         "master_addresses": master_addresses(master, resolved),
@@ -88,7 +83,7 @@ def route(
     except OSError as error:
         kind = "absent" if error.errno in netlink.NO_ROUTE else "failed"
         source = interface = mtu = missing(f"no route to {peer['address']}: {error.strerror or error}", kind)
-        refused = REFUSED.get(error.errno or 0, "")
+        refused = netlink.NO_ROUTE.get(error.errno or 0, "")
     return {
         "name": peer["name"],
         "address": peer["address"],
@@ -102,13 +97,19 @@ def route(
 
 
 def neighbours(path: str) -> dict[str, dict[str, Any]]:
-    """Of each address next door the card that this node takes it for, and whether somebody wrote that down for good."""
+    """The card that this node takes a neighbour for, and whether somebody wrote that down for good.
+
+    By address and interface: behind another interface the same address may be another machine's.
+    """
     found = {}
     text = read_lines(path)
     for line in text.splitlines()[1:] if isinstance(text, str) else []:
         words = line.split()
         if len(words) == 6 and words[3].strip("0:") and int(words[2], 16) & ATF_COM:
-            found[words[0]] = {"card": words[3].lower(), "is_written": bool(int(words[2], 16) & ATF_PERM)}
+            found[f"{words[0]} {words[5]}"] = {
+                "card": words[3].lower(),
+                "is_written": bool(int(words[2], 16) & ATF_PERM),
+            }
     return found
 
 

@@ -72,6 +72,6 @@ def device_faults(paths: tuple[str, ...]) -> list[str]:
         wanted = os.R_OK | (os.W_OK if path == "/dev/null" else 0)
         if not is_device:
             found.append(f"{path} is no device: a program has put a file of its own in its place")
-        elif not os.access(path, wanted):
+        if not os.access(path, wanted):
             found.append(f"{path} may not be used by this user")
     return found

@@ -41,17 +41,28 @@ def trouble(node: NodeFacts, cluster: Cluster, routes: Collection[Route]) -> tup
 def wrong_cards(cluster: Cluster) -> list[Blame]:
     """Each peer whose packets go to a hardware address that it does not have, and the node that sends them there.
 
-    A cloud answers for all machines with an address of its own: an entry that was learnt is wrong only where another
-    node has learnt the right one.
+    A cloud, a router or the host of several guests answers for them with a card of its own: what several peers are
+    taken for is such a one, and an entry that was learnt is wrong only where another node has learnt the right one.
     """
     cards = cluster.gather(_cards)
     ways = cluster.gather(lambda node: node.peers.routes)
     right = {route.name for routes in ways.values() for route in routes if route.card in cards.get(route.name, ())}
+    held = {card for own in cards.values() for card in own}
+    answers: dict[str, set[str]] = {}
+    for route in (route for routes in ways.values() for route in routes):
+        if isinstance(route.card, str) and route.card not in held:
+            answers.setdefault(route.card, set()).add(route.address)
     found = []
     for name, routes in ways.items():
         for route in routes:
             card, own = route.card, cards.get(route.name, ())
-            if isinstance(card, Missing) or not own or card in own or len(card) != len(own[0]):
+            if (
+                isinstance(card, Missing)
+                or not own
+                or card in own
+                or len(card) != len(own[0])
+                or len(answers.get(card, ())) > 1
+            ):
                 continue
             if route.is_written or route.name in right:
                 how = "by a static entry" if route.is_written else "as its neighbour"

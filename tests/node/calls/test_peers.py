@@ -11,6 +11,7 @@ import pytest
 
 from preflight.facts.subjects.peers import Peers
 from preflight.facts.value import Missing
+from preflight.node.agent import netlink
 from preflight.node.calls import peers
 
 LISTENER = """
@@ -42,7 +43,7 @@ def test_a_route_tells_the_size_of_its_packets_and_what_keeps_them():
     sized, refused = run(peer(), peer(address="240.0.0.1")).routes
     with open("/sys/class/net/lo/mtu", encoding="ascii") as file:
         assert sized.mtu in (int(file.read()), 65535)
-    assert (sized.refused, refused.refused) in (("", word) for word in ("", *peers.REFUSED.values()))
+    assert (sized.refused, refused.refused) in (("", word) for word in ("", *netlink.NO_ROUTE.values()))
 
 
 def test_the_card_of_a_neighbour_is_read(tmp_path):
@@ -51,12 +52,14 @@ def test_the_card_of_a_neighbour_is_read(tmp_path):
     table.write_text(
         "IP address       HW type     Flags       HW address            Mask     Device\n"
         "10.0.0.2         0x1         0x2         02:00:00:00:00:AA     *        eno1\n"
+        "10.0.0.2         0x1         0x2         02:00:00:00:00:CC     *        docker0\n"
         "10.0.0.3         0x1         0x6         02:00:00:00:00:bb     *        eno1\n"
         "10.0.0.4         0x1         0x0         00:00:00:00:00:00     *        eno1\n"
     )
     assert peers.neighbours(str(table)) == {
-        "10.0.0.2": {"card": "02:00:00:00:00:aa", "is_written": False},
-        "10.0.0.3": {"card": "02:00:00:00:00:bb", "is_written": True},
+        "10.0.0.2 docker0": {"card": "02:00:00:00:00:cc", "is_written": False},
+        "10.0.0.2 eno1": {"card": "02:00:00:00:00:aa", "is_written": False},
+        "10.0.0.3 eno1": {"card": "02:00:00:00:00:bb", "is_written": True},
     }
     assert peers.neighbours(str(tmp_path / "none")) == {}
 

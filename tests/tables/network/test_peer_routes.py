@@ -75,3 +75,11 @@ def test_a_neighbour_is_wrong_where_another_node_has_it_right(first, third, blam
     run = with_route(with_route(healthy(), "node1", "node2", card=first), "node3", "node2", card=third)
     found = [one for one in judge(CARDS, run) if one.verdict is Verdict.WARN]
     assert [node for one in found for node in one.nodes] == blamed
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_card_that_answers_for_several_peers_is_a_proxys(written):
+    """A cloud's, a router's, or that of guests' host: another guest of the same host sees the peer's own card."""
+    run = with_route(healthy(), "node1", "node2", card=OTHER, is_written=written)
+    run = with_route(with_route(run, "node3", "node2", card=OWN), "node2", "node1", card=OTHER, is_written=written)
+    assert [one for one in judge(CARDS, run) if one.verdict is Verdict.WARN] == []
