@@ -34,7 +34,7 @@ ORDER = (
 # The same inside the larger rooms.
 INSIDE = {
     "facts": (
-        ("value", "neighbours", "racks"),
+        ("value", "neighbours", "racks", "once"),
         ("shared",),
         ("subjects",),
         ("selection",),

@@ -7,14 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
 from preflight.facts.node import NodeFacts
+from preflight.facts.once import Once
 from preflight.facts.value import present
 from preflight.hosts import fold
-
-T = TypeVar("T")
 
 
 class Row(NamedTuple):
@@ -30,7 +29,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cluster:
+class Cluster(Once):
     """The nodes that answered, in HOSTS order; iterating gives NodeFacts.
 
     ``unmeasured`` collects, during one check, the nodes whose fact was missing, with the reason: they become
@@ -69,17 +68,6 @@ class Cluster:
     def bearers(self) -> Mapping[str, int]:
         """Hostname -> how many nodes call themselves so."""
         return Counter(self._reported(lambda node: node.identity.hostname)[0].values())
-
-    def once(self, what: str, work: Callable[[], T]) -> T:
-        """What `work` finds of all nodes, whichever node's turn it is: each would else look at each."""
-        if what not in self._worked_out:
-            self._worked_out[what] = work()
-        found: T = self._worked_out[what]
-        return found
-
-    @cached_property
-    def _worked_out(self) -> dict[str, Any]:
-        return {}  # no field: a copy with other nodes starts empty
 
     def among(self, names: Iterable[str]) -> list[NodeFacts]:
         """Those of the names that answered, in their order."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts import fabric, selection
+from preflight.facts.once import Once
 from preflight.facts.subjects.clock import Clock
 from preflight.facts.subjects.ending import Ending
 from preflight.facts.subjects.environment import Environment, Variable
@@ -28,7 +29,6 @@ from preflight.facts.subjects.software import Software
 from preflight.facts.subjects.trust import Trust
 from preflight.facts.value import Missing, Value, no_such_fact
 
-T = TypeVar("T")
 V = TypeVar("V", bound=Value)
 MEANS_RDMA = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX")  # a job that sets these uses NCCL, whatever GPUs the nodes report
 
@@ -40,7 +40,7 @@ def is_on(value: str) -> bool:
 
 
 @dataclass(frozen=True)
-class NodeFacts:
+class NodeFacts(Once):
     """One node: its name in HOSTS, its ranks, and a subject for every question we asked it.
 
     A subject that was read once is held at hand: checks ask each node for them 700 times.
@@ -60,17 +60,6 @@ class NodeFacts:
         def __getattr__(self, name: str) -> Any:
             """Called only for unknown names: a check that misspells a subject is told which ones exist."""
             raise AttributeError(no_such_fact(type(self), name))
-
-    def once(self, what: str, work: Callable[[], T]) -> T:
-        """What `work` finds out about this node, computed once for all checks; an error is raised on every call."""
-        if what not in self._worked_out:
-            self._worked_out[what] = work()
-        found: T = self._worked_out[what]
-        return found
-
-    @cached_property
-    def _worked_out(self) -> dict[str, Any]:
-        return {}
 
     def subject(self, name: str, kind: type[V]) -> V:
         """A subject by name, or FactMissing."""
