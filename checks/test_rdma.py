@@ -10,7 +10,6 @@ from preflight.tables.rdma import rails, subnets
 
 UNREAD = "UNKNOWN"
 GID_EXISTS = "rdma.gid_index_exists_on_every_node"
-GID_ROUTABLE = "rdma.gid_index_is_routable_roce_v2"
 
 
 def test_nccl_ib_hca_matches_a_port(node, cluster):

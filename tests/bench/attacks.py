@@ -25,7 +25,6 @@ from tests.node.wire import Wire, job
 
 ATTACKER = 4242
 SHM = "/dev/shm"
-JOB_SECONDS = 1.5
 SAYING = """
 import json, os, socket, tempfile, time
 wire = socket.socket(socket.AF_UNIX)
