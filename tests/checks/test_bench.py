@@ -274,6 +274,7 @@ def test_the_broken_nodes_are_named(broken):
 
 
 GATE = "bench.all_reduce_reaches_the_expected_bandwidth"
+NEAR = "bench.all_reduce_is_near_the_expected_bandwidth"
 
 
 def test_an_interval_across_the_gate_is_not_measured():
@@ -303,9 +304,19 @@ def test_a_slow_node_is_the_cause_of_a_slow_whole():
 def test_without_a_link_rate_the_peers_judge():
     """Virtual interfaces tell no rate: no gate, and a warning only far below this run's own streams."""
     assert {f.verdict for f in judge(GATE, rate_unknown(busbw(1.0)))} == {Verdict.SKIP}
-    near = "bench.all_reduce_is_near_the_expected_bandwidth"
-    assert {f.verdict for f in judge(near, rate_unknown(busbw(2.6)))} == {Verdict.PASS}
-    assert {f.verdict for f in judge(near, rate_unknown(busbw(1.0)))} == {Verdict.WARN}
+    assert {f.verdict for f in judge(NEAR, rate_unknown(busbw(2.6)))} == {Verdict.PASS}
+    assert {f.verdict for f in judge(NEAR, rate_unknown(busbw(1.0)))} == {Verdict.WARN}
+
+
+@pytest.mark.parametrize(
+    ("backend", "verdict", "why"),
+    [("gloo", Verdict.ERROR, "so the streams were held up"), ("nccl", Verdict.SKIP, "NCCL opens several connections")],
+)
+def test_a_figure_far_above_the_raw_streams_is_no_pass(backend, verdict, why):
+    """Streams that were starved expect too little, and several connections carry more than one."""
+    (found,) = judge(NEAR, rate_unknown(busbw(11.4)).bench_has(backend=backend))
+    assert found.verdict is verdict
+    assert f"3.8 times what raw streams reached (3 GB/s), {'for ' if backend == 'nccl' else ''}{why}" in found.message
 
 
 FLOOR = Expected(busbw_gbytes_per_s=2.4, bound_gbytes_per_s=None, derivation=("EFA", "a floor"), is_floor=True)
@@ -313,11 +324,10 @@ FLOOR = Expected(busbw_gbytes_per_s=2.4, bound_gbytes_per_s=None, derivation=("E
 
 def test_a_floor_is_held_against_it_and_no_more():
     """Where healthy nodes differ: far below is a fail, a little less than the best nothing."""
-    near = "bench.all_reduce_is_near_the_expected_bandwidth"
     for rate, verdict in ((3.0, Verdict.PASS), (2.3, Verdict.PASS), (1.0, Verdict.FAIL)):
         run = busbw(rate).bench_has(expected=FLOOR, expected_of={"all_reduce": FLOOR})
         assert {f.verdict for f in judge(GATE, run)} == {verdict}
-        assert {f.verdict for f in judge(near, run)} == {Verdict.SKIP}
+        assert {f.verdict for f in judge(NEAR, run)} == {Verdict.SKIP}
     assert "wanted at least 2.16 GB/s, 90% of the floor of 2.4 (EFA; a floor)" in judge(GATE, run)[0].message
 
 

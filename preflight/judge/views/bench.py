@@ -18,6 +18,9 @@ from preflight.tables import devices
 
 IMPORT_SECONDS = 10.0  # below it no rank waits long enough to time out, however the ranks differ
 # Below both, what is measured is how an operation starts.
+BEYOND_STREAMS = (
+    2.0  # times a raw stream: no collective over one connection to a peer gets there, so the stream was held up
+)
 LOSES = 0.01  # of TCP's segments; what two streams that share a link lose to each other is a tenth of it
 PLATEAU_SECONDS = 0.02
 PLATEAU_BYTES = 1 << 30
@@ -268,7 +271,7 @@ class BenchView:
         """What there is to say when the busbw of a collective stays below `share` of the expected; "" when it does not.
 
         The 95 % interval of the median is judged: wholly below the gate is a shortfall; one that straddles it is
-        NotMeasured where certainty is needed. So is a figure above what the links can carry.
+        NotMeasured where certainty is needed. So is a figure above what the links can carry, or far above the streams.
         """
         expected = self.expected(measured)
         if measured.seconds_median < PLATEAU_SECONDS and measured.bytes < PLATEAU_BYTES:
@@ -290,6 +293,12 @@ class BenchView:
             raise NotMeasured(
                 f"{message}: more than the links can carry ({bound:.4g} GB/s), a fact or a figure is wrong"
             )
+        if self.is_by_streams(measured) and low > BEYOND_STREAMS * expected.busbw_gbytes_per_s:
+            beyond = low / expected.busbw_gbytes_per_s
+            words = f"{message}: {beyond:.2g} times what raw streams reached ({expected.busbw_gbytes_per_s:.4g} GB/s)"
+            if self.result.backend == "nccl":
+                raise NotApplicable(f"{words}, for NCCL opens several connections to a peer")
+            raise NotMeasured(f"{words}, so the streams were held up; run it again when the nodes are idle")
         gate = share * expected.busbw_gbytes_per_s
         if low < gate <= high and needs_certainty:
             raise NotMeasured(f"{message}: straddles the gate of {gate:.4g} GB/s; run it again, or longer")
