@@ -42,6 +42,8 @@ def show_report(
 
     With an earlier run beside it, also what has changed since.
     """
+    if wanted in CHOICES and wanted not in ("text", *FORMATS):
+        raise UsageError(f"report: --format={wanted} lists chosen nodes: say with --need N how many")
     if wanted not in ("text", *FORMATS):
         near = difflib.get_close_matches(wanted, ("text", *FORMATS), n=1)
         guess = f"; did you mean {near[0]}?" if near else ""

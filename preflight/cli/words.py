@@ -6,7 +6,10 @@ import argparse
 
 from preflight.cli.parser import EXIT_CODES, Parser, add_language
 
-FORMATS = "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude, nodes or fix"
+FORMATS = (
+    "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude, nodes, fix "
+    "or nodelist (with --need)"
+)
 
 
 def add_options(parser: argparse.ArgumentParser, verb: str) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from preflight.cli import main, report
 from preflight.errors import UsageError
+from preflight.report import FORMATS
+from preflight.report.formats.hostlists import CHOICES
 from preflight.testing import healthy
 from tests.run.test_stored import written
 
@@ -81,6 +84,15 @@ def test_a_run_may_be_shown_in_every_format(tmp_path, capsys):
         assert sign in capsys.readouterr().out, name
     assert main.run(["report", str(tmp_path), "--format=pdf"]) == 4
     assert "--format 'pdf' is not one of text," in capsys.readouterr().err
+    assert main.run(["report", str(tmp_path), "--format=nodelist"]) == 4
+    assert "say with --need N how many" in capsys.readouterr().err
+
+
+def test_help_lists_every_format(capsys):
+    """Those of a run, and those of the nodes chosen from it."""
+    assert main.run(["report", "--help"]) == 0
+    listed = re.search(r"One of (.*?)\. Default", capsys.readouterr().out, re.DOTALL)
+    assert {"text", *FORMATS, *CHOICES} == set(re.findall(r"[a-z]+", listed[1])) - {"or", "with", "need"}
 
 
 def test_the_best_nodes_of_a_run_are_a_list_for_a_program(tmp_path, capsys):

@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 PLACED = re.compile(r"\{\{(\w+)\}\}")
+ADDS = re.compile(r"\{(\w+)\}[;:,] ")
 WORD = re.compile(r"[A-Za-z][A-Za-z']+")
 KEPT = re.compile(r"`[^`]*`|\([^()]*\)|\.{3}")  # code, what stands in brackets, and what was left out are not cut
 FOREIGN = re.compile(r"[\u2e80-\u9fff\uff00-\uffef]")
@@ -71,6 +72,11 @@ class Template:
     def letters(self) -> int:
         """How many letters are its own."""
         return sum(letter.isalpha() for literal in self.literals for letter in literal)
+
+    @cached_property
+    def adds_to(self) -> str:
+        """The place of the sentence that it adds to, as in "{message}; wanted ACTIVE"; "" where there is none."""
+        return found[1] if (found := ADDS.match(self.msgid)) else ""
 
     @cached_property
     def is_telling(self) -> bool:
@@ -214,12 +220,19 @@ class Matcher:
         return f"{translated}。" if translated else None
 
     def _filled(self, core: str, depth: int, among: Mapping[str, list[Template]]) -> str | None:
-        for template, found in self._fitting(core, among):
-            values = {name: self._say(value, depth + 1) for name, value in found.items()}
+        """The sentence that fits with values in its places; where it has many letters, with anything in them."""
+        fitting = list(self._fitting(core, among))
+        for template, found in fitting:  # first: the value that ends a sentence would take in what is added to it
+            if template.adds_to and self._whole(found[template.adds_to], depth + 1):
+                return template.filled(self._said(found, depth))
+        for template, found in fitting:
             is_plain = all(_is_a_value(value) or self._is_known(value, depth + 1) for value in found.values())
             if is_plain or template.letters >= MANY_LETTERS:
-                return template.filled(values)
+                return template.filled(self._said(found, depth))
         return None
+
+    def _said(self, values: Mapping[str, str], depth: int) -> dict[str, str]:
+        return {name: self._say(value, depth + 1) for name, value in values.items()}
 
     def _is_known(self, text: str, depth: int) -> bool:
         """Whether a text is a sentence of the catalogue, or several of them, each with its reason or without."""
@@ -244,7 +257,7 @@ class Matcher:
         for template, found in self._fitting(core, self.weak_by_word):
             if is_short and "" in template.literals[1:-1]:  # two placeholders that touch share a value by chance
                 continue
-            values = {name: self._say(value, depth + 1) for name, value in found.items()}
+            values = self._said(found, depth)
             if all(_is_short(value) or (not is_short and self._whole(value, depth + 1)) for value in found.values()):
                 return template.filled(values)
         return None

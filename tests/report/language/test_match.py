@@ -15,6 +15,8 @@ CATALOGUE = {
     "MASTER_ADDR {given} is {addresses} on {name}{whose}": "{name} 上 MASTER_ADDR {given} 为 {addresses}{whose}",
     ", an address of {owners}": "，它是 {owners} 的地址",
     "the cable is broken": "线缆坏了",
+    "proxies leave out neither name nor address of {node}": "代理设置中没有 {node} 的名字和地址",
+    "{message}; wanted ACTIVE": "{message}；应为 ACTIVE",
     "The cables. Two of them.": "线缆。两根。",
     "{{}} in {place}": "{place} 中的 {{}}",
     "write device_map={{'': LOCAL_RANK}} there": "在那里写 device_map={{'': LOCAL_RANK}}",
@@ -32,6 +34,10 @@ def matcher() -> Matcher:
     [
         ("rank 3 on node2 was killed", "node2 上的 rank 3 被杀死"),
         ("mtu of the interface: 9000 on node[1-2], 1500 on node3", "网卡的 MTU：node[1-2]：9000，node3：1500"),
+        (
+            "proxies leave out neither name nor address of node3; wanted ACTIVE",
+            "代理设置中没有 node3 的名字和地址；应为 ACTIVE",
+        ),
         ("1 check passed", "1 项检查通过"),
         ("21 checks passed", "21 项检查通过"),
         ("MASTER_ADDR a is 10.0.0.1 on node1", "node1 上 MASTER_ADDR a 为 10.0.0.1"),

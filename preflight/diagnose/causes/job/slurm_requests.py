@@ -7,7 +7,7 @@ from preflight.diagnose.cause import Cause, Kind
 CAUSES = (
     Cause(
         "slurm-refused",
-        "Slurm refused the request: no node has what it asks for (GPUs, cores, memory, features), or it is not said better",
+        "Slurm refused the request: no node has what it asks for (GPUs, cores, memory, features), or Slurm gives no reason",
         (
             r"batch job submission failed",
             r"unable to allocate resources",
