@@ -236,7 +236,7 @@ def stays_behind(plan: Plan, variables: Mapping[str, Assigned]) -> Iterable[Find
     is_read = plan.launcher.name == "mpirun" and plan.settings  # by the rule above
     if is_read or not several or given.is_hydra or plan.slurm is not None:
         return
-    outside = {name for name, held in variables.items() if held.is_inherited}
+    outside = {name for name, held in variables.items() if held.is_from_afar}
     yield from _left(plan, {name: held for name, held in plan.environment.items() if name in outside}, given.forwards)
 
 

@@ -228,9 +228,11 @@ def inside(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigne
         if name not in SHELLS:
             continue
         outer = (*script.outer, *(word.plain for word in words[: place + 1]))
-        scope = replace(script.scope, variables=_in_container(words[:place], {**script.scope.of_a_child(), **prefix}))
+        is_remote = bool(REMOTE & set(names[:place]))
+        known = {**script.scope.of_a_child(is_remote=is_remote), **prefix}
+        scope = replace(script.scope, variables=_in_container(words[:place], known))
         scope.in_container = script.scope.in_container or is_container(outer)
-        scope.per_node = script.scope.per_node or bool(REMOTE & set(names[:place]))
+        scope.per_node = script.scope.per_node or is_remote
         at = place + 1
         while at < len(words) - 1 and names[at].startswith("-") and "c" not in names[at].lstrip("-"):
             at += 1
@@ -329,7 +331,7 @@ def starts(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigne
     is_remote = bool(REMOTE & set(names[:place]))
     leaves = {word.rpartition("/")[2] for word in around} & LEAVING
     here = script.scope
-    variables = {} if leaves else {**here.of_a_child(), **prefix}
+    variables = {} if leaves else {**here.of_a_child(is_remote=is_remote), **prefix}
     note = Start(
         inside_here(path),
         tuple(LINE_MARK.sub("", word.text) for word in behind),

@@ -51,7 +51,7 @@ class Assigned:
     is_array: bool = False
     is_hidden: bool = False  # in a shell that was started from the one that set it, and did not export it
     file: str = ""  # the script that set it and started this one; "" where it is this one
-    is_inherited: bool = False  # from the shell that started the one that is read
+    is_from_afar: bool = False  # set where the command is called that started this shell: ssh, mpirun
 
     @property
     def text(self) -> str:
@@ -79,10 +79,14 @@ class Scope:
         found = self.variables.get(name)
         return None if found is None or found.is_hidden else found
 
-    def of_a_child(self) -> dict[str, Assigned]:
+    def of_a_child(self, *, is_remote: bool = False) -> dict[str, Assigned]:
         """The variables as a shell that is started from here has them: those that are not exported are hidden."""
         return {
-            name: replace(found, is_hidden=found.is_hidden or not found.exported, is_inherited=True)
+            name: replace(
+                found,
+                is_hidden=found.is_hidden or not found.exported,
+                is_from_afar=found.is_from_afar or is_remote,
+            )
             for name, found in self.variables.items()
         }
 

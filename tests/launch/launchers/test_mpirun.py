@@ -67,6 +67,7 @@ def test_what_mpirun_does_otherwise_than_meant(text, rule):
         "mpirun -np 2 -N 1 -H a,b torchrun --nnodes 2 --rdzv_backend c10d --rdzv_endpoint a:29500 --rdzv_id 1 t.py",
         "mpirun -np 8 --oversubscribe -H a:4 python t.py",
         "mpirun -np 12 -H a:8,b:4 python t.py",
+        f"mpirun -np 16 -H a:8,b:8 bash -c '{MEET.strip()}; bash -c \"{OF_A_RANK}\"'",
         (
             "mpirun -np 16 -H a:8,b:8 bash -c 'export MASTER_ADDR=a MASTER_PORT=29500;"
             " RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE python t.py'"
