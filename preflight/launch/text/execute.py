@@ -322,8 +322,6 @@ def starts(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigne
         return False
     path = script.stdin if reads_stdin else words[place].text
     behind = words[place:] if reads_stdin else words[place + 1 :]
-    if {"mpirun", "mpiexec", "mpiexec.hydra"} & set(names[:place]):
-        return False  # mpirun's own reader takes the script for its program
     is_wrapper = any(PYTHON.fullmatch(word.plain.rpartition("/")[2]) or word.plain in LAUNCHES for word in behind[:2])
     if is_wrapper or script.load(inside_here(path)) is None:
         return False

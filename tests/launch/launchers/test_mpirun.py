@@ -114,3 +114,12 @@ def test_a_list_of_hosts_for_a_loop_is_no_hostfile():
     assert "hostfile_lines_are_read" in rules(
         {"hosts.txt": texts["hosts.txt"], "go.sh": "deepspeed --num_gpus 8 t.py\n"}
     )
+
+
+def test_a_script_of_each_process_is_read_as_mpirun_starts_it():
+    """With mpirun's nodes and variables around it."""
+    start = f"{MEET}mpirun -np 16 -H a:8,b:8 -x MASTER_ADDR -x MASTER_PORT bash node.sh\n"
+    node = "export WORLD_SIZE=$OMPI_COMM_WORLD_SIZE RANK=$OMPI_COMM_WORLD_RANK\npython t.py\n"
+    assert rules({"run.sh": start, "node.sh": node}) == []
+    node = node.replace("=$OMPI_COMM_WORLD_RANK", "=$OMPI_COMM_WORLD_LOCAL_RANK")
+    assert rules({"run.sh": start, "node.sh": node}) == ["ranks_are_distinct"]
