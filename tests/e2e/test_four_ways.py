@@ -20,7 +20,7 @@ from tests.lab import faults, kubernetes, rdma, slurm, together
 from tests.lab.fixtures import do_without
 from tests.lab.lab import Lab
 
-RUN = ["preflight", "run", "--profile=quick", "--env=NCCL_IB_GID_INDEX=3", f"--python={sys.executable}"]
+RUN = ["preflight", "run", "--profile=quick", "--env=NCCL_IB_GID_INDEX=3", f"--python={faults.WITH_SITE}"]
 SESSION = re.compile(r"this (?:ssh|slurm|container|local) session")  # a limit is that of the session we came by
 SETTINGS = "[limits]\nmemlock_min_bytes = 65536\n"
 
@@ -160,6 +160,8 @@ def cluster(lab_is_possible):
     with Lab.create(3) as lab, contextlib.ExitStack() as stack:
         in_slurm = None if slurm.why_not() else stack.enter_context(slurm.SlurmLab(lab))
         in_pods = None if kubernetes.why_not() else stack.enter_context(kubernetes.PodsLab(lab))
+        for host in lab.hosts:
+            stack.enter_context(faults.python_with_site(host))
         yield Cluster(lab, in_slurm, in_pods)
 
 

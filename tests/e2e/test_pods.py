@@ -24,14 +24,6 @@ import sys
 if "-c" in sys.orig_argv:  # the loader's Python; others of the host are this machine's
     sys.version_info, sys.version = (3, 8, 20, "final", 0), "3.8.20 (default, Sep  6 2024, 19:03:47) [GCC 13.2.0]"
 """
-# A Python that runs sitecustomize.py although the loader starts it without.
-WITH_SITE = """#!/bin/bash
-for word; do
-  shift
-  [ "$word" = -S ] || set -- "$@" "$word"
-done
-exec {python} "$@"
-"""
 END_SECONDS = 90
 
 
@@ -66,10 +58,9 @@ def test_a_pod_with_an_old_python_is_told_with_its_version(cluster, tmp_path):
     before = cluster.lab.residue()
     with contextlib.ExitStack() as planted:
         for host in cluster.lab.hosts[:3]:
-            text = WITH_SITE.format(python=sys.executable)
-            planted.enter_context(host.change([["write", "/usr/local/bin/python-with-site", text, 0o755]]))
+            planted.enter_context(faults.python_with_site(host))
         planted.enter_context(faults.python_site(cluster.lab["node2"], OLD))
-        done = cluster.run(words_of(tmp_path / "run", "--python=/usr/local/bin/python-with-site"))
+        done = cluster.run(words_of(tmp_path / "run", f"--python={faults.WITH_SITE}"))
     assert done.returncode == 3, done.stdout + done.stderr
     found = reach(tmp_path / "run")
     assert [found[node][0] for node in ("node1", "node2", "node3")] == ["pass", "error", "pass"]

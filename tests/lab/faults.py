@@ -50,6 +50,16 @@ found = importlib.util.find_spec("sitecustomize")
 print(found.origin if found else sysconfig.get_path("purelib") + "/sitecustomize.py")
 """
 
+# A Python that runs sitecustomize.py although the loader starts it without (-S).
+WITH_SITE = "/usr/local/bin/python-with-site"
+RUN_WITH_SITE = """#!/bin/bash
+for word; do
+  shift
+  [ "$word" = -S ] || set -- "$@" "$word"
+done
+exec {python} "$@"
+"""
+
 
 ASK_FOR_KEYS = "AuthorizedKeysFile none\nAuthorizedKeysCommand /usr/bin/sleep 300\nAuthorizedKeysCommandUser root\n"
 
@@ -110,8 +120,13 @@ def torch_version(host: "LabHost", version: str, python: str = sys.executable) -
 
 
 def python_site(host: "LabHost", text: str, python: str = sys.executable) -> Planted:
-    """The host's Python runs this at every start (sitecustomize.py), unless started with -S."""
+    """The host's Python runs this at every start (sitecustomize.py), unless started with -S, as our node agent is."""
     return host.write_file(host.check([python, "-I", "-c", FIND_SITECUSTOMIZE]).strip(), text)
+
+
+def python_with_site(host: "LabHost", python: str = sys.executable) -> Planted:
+    """The host has a Python at WITH_SITE for which -S is nothing."""
+    return host.change([["write", WITH_SITE, RUN_WITH_SITE.format(python=python), 0o755]])
 
 
 def rdma_tree(
