@@ -41,8 +41,8 @@ OPTIONS = (
 # What ssh prints when the connection was closed before authentication.
 CLOSED_EARLY = ("kex_exchange_identification", "Connection closed by", "Connection reset by")
 
-# ssh's own words -> what is wrong, and what to do. The first that fits: a refused key ends in "Permission denied" too.
 NO_PROCESS = "sshd takes the login and starts nothing for it"
+# ssh's own words -> what is wrong, and what to do. The first that fits: a refused key ends in "Permission denied" too.
 CAUSES = (
     ("UNPROTECTED PRIVATE KEY FILE", "ssh leaves out a private key that others may read", "chmod 600 <the key>"),
     ("agent refused operation", "the ssh agent did not sign with the key", "unlock it: ssh-add -l, ssh-add"),
@@ -65,14 +65,14 @@ CAUSES = (
     ),
     ("pam_nologin", "the node is starting or shutting down", "wait, or remove /run/nologin on {host}"),
     ("account has expired", "the account has expired", "chage -l <user> on {host}"),
-    ("by PAM account configuration", "PAM lets the account in nowhere", "see /etc/security/access.conf on {host}"),
+    ("by PAM account configuration", "PAM does not let this account in", "check /etc/security/access.conf on {host}"),
     ("request failed on channel", NO_PROCESS, "end processes on {host}, or raise its limit of them (TasksMax, nproc)"),
     ("administratively prohibited", NO_PROCESS, "raise MaxSessions in sshd_config on {host}"),
     ("Session open refused by peer", NO_PROCESS, "raise MaxSessions in sshd_config on {host}"),
     (
         "message authentication code incorrect",
         "bytes change on the way",
-        "look at cable, adapter and firmware of {host}",
+        "check the cable, the adapter and its firmware on {host}",
     ),
     ("UNKNOWN port 65535", "the ProxyCommand or jump host ended", "try it alone: ssh -v {login}"),
     ("Host key verification failed", "the host key is unknown or has changed", "log in once by hand: ssh {login}"),

@@ -194,7 +194,7 @@ CAUSES = (
         "wrong-results",
         "a collective gave wrong numbers: memory or a link of a GPU, or copies between GPUs that the machine redirects (ACS, IOMMU)",
         (r"out of bounds values ?: \d+ failed", r"out of bounds values ?: [1-9]\d*$"),
-        "the same test with NCCL_P2P_DISABLE=1: if it is right, switch ACS off and the IOMMU to pass-through; else halve the nodes"
+        "run the same test with NCCL_P2P_DISABLE=1: if its numbers are right, switch ACS off and the IOMMU to pass-through; else halve the nodes"
         " until one is left, and look at its ECC counters",
         "NVIDIA/nccl-tests; NVIDIA NCCL troubleshooting: PCI Access Control Services",
         check="bench.all_reduce_is_correct",

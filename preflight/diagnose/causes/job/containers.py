@@ -74,7 +74,7 @@ CAUSES = (
     ),
     Cause(
         "container-ends",
-        "the program of a container starts, and ends again and again: why stands in what it printed",
+        "the program of a container starts and ends again and again; what it printed says why",
         (r"\bcrashloopbackoff\b", r"back-off \d*\w* ?restarting failed container"),
         "`kubectl logs POD --previous --all-containers`, and the exit code in `kubectl describe pod` (137 was killed, 127 found no"
         " program); a worker that waits for its first node ends so too",
