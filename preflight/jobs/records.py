@@ -20,7 +20,6 @@ TOLERANCE = 0.02  # of a figure that follows from others
 LONGEST_SECONDS = 1e5
 FASTEST_GBYTES_PER_S = 1e5
 LARGEST = 1e18
-COMMON = ("record", "rank")
 
 
 class Stage(msgspec.Struct):

@@ -66,7 +66,6 @@ POSITIVE = whole(1)
 FLAG = Kind("0 or 1", r"0|1|y|yes|t|true|n|no|f|false|on|off")
 LEVEL = Kind("one of LOC, NVL, PIX, PXB, PHB, SYS", r"LOC|NVL|C2C|PIX|PXB|PXN|P2C|PHB|SYS|\d+")
 FAMILY = choice("AF_INET", "AF_INET6")
-PORT = whole(1, 65535)
 VISIBLE = Kind(
     "indexes or UUIDs, separated by commas", r"(-1|NoDevFiles|all|none|void|(\s*[\w./-]+\s*)(,\s*[\w./-]+\s*)*,?)"
 )

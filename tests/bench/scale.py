@@ -29,7 +29,6 @@ FILES = 256
 SECONDS_LIMIT, MIB_LIMIT = 60.0, 400.0
 FLAT = 1.5  # a further node of the largest cluster may cost so many times one of the smaller ones
 BAD_SHARE = 0.03
-TIMEOUT_SECONDS = 900
 
 
 def faulty(count: int) -> dict[str, str]:

@@ -129,8 +129,6 @@ CHOICES = (
     ("congestion control", "proc/sys/net/ipv4/tcp_congestion_control", "reno\n", "reno on node3", lambda _p: True),
     ("strict reverse path", "proc/sys/net/ipv4/conf/all/rp_filter", "1\n", "rp_filter", lambda _p: True),
 )  # fmt: skip
-NAMES = "names."
-NETWORK = "network."
 AT_ITS_BEST = "kernel.node_is_at_its_best"
 SETTINGS = "kernel.settings_are_the_same_on_every_node"
 COMPANIONS = "software.companions_are_the_same_on_every_node"

@@ -13,7 +13,6 @@ from xml.sax.saxutils import escape
 
 from .platform import Gpus, Hca
 
-FEW = "Requested functionality has been deprecated"
 SCREEN = (
     "\t\t\t<process_info>\n\t\t\t\t<gpu_instance_id>N/A</gpu_instance_id>\n\t\t\t\t<pid>1422</pid>\n"
     "\t\t\t\t<type>G</type>\n\t\t\t\t<process_name>/usr/lib/xorg/Xorg</process_name>\n"

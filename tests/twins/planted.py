@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from preflight.ledger.findings import Finding
@@ -53,10 +52,3 @@ def try_fault(twin: Twin, platform: Platform, fault: Fault) -> Outcome:
     named = any(one.check == check and one.nodes == fault.nodes and fault.words in one.message for one in said)
     others = tuple(one for one in said if set(one.nodes) - set(fault.nodes) and not one.blocked_by)
     return Outcome(fault.name, named, others, said)
-
-
-def try_all(twin: Twin, platform: Platform) -> Iterator[Outcome]:
-    """Every fault that fits."""
-    twin.healthy = twin.documents()
-    for fault in fitting(platform):
-        yield try_fault(twin, platform, fault)

@@ -174,13 +174,6 @@ class Network(Value, frozen=True, kw_only=True):
         addresses = ", ".join(address.address for address in held.addresses)
         return f"{self.training} has link-local addresses only ({addresses}): none was set, or no DHCP server answered"
 
-    def holder_of(self, address: str) -> Interface:
-        """The interface that has `address`."""
-        for interface in self.interfaces:
-            if any(held.address == address for held in interface.addresses):
-                return interface
-        raise FactMissing(f"interface with address {address}", "no interface of this node has it", "absent")
-
     def holds_any(self, addresses: Iterable[str], *, reachable: bool = False) -> bool:
         """Whether an interface of this node has one of `addresses`; `reachable` leaves loopback out."""
         held = {held.address.partition("%")[0] for interface in self.interfaces for held in interface.addresses}

@@ -17,7 +17,6 @@ from preflight.launch.text.shell import Command, Word
 from preflight.ledger.findings import Finding, Where
 
 MANY = re.compile(r"ARGS|OPT|FLAG|PARAM|CONF|EXTRA|\[@\]|\$[@*]|\$\{[@*]", re.IGNORECASE)
-NUMBER_LIMIT = 9
 LIKE = 0.9  # of two names from which on one is the other misspelt
 
 

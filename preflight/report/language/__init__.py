@@ -21,7 +21,6 @@ from preflight.report.language.catalogue import catalogue
 if TYPE_CHECKING:
     from preflight.report.language.match import Matcher
 
-NAMES = ("auto", "en", "zh")
 LINE = re.compile(r"^([ \t]*(?:- )?)(.*?)([ \t]*)$", re.MULTILINE)
 FIX = re.compile(r"(?:^|\n)Fix:\s*")
 

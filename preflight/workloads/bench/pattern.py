@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import torch
 
+Index = TypeVar("Index", int, "torch.Tensor")
 PERIOD = 1021  # a prime: data moved by any power of two does not fit
 # The whole numbers up to which a type holds every one, so that sums of them are exact in any order.
 EXACT = {
@@ -26,8 +27,8 @@ TILES_BYTES = {
 }  # of all tiles together: of all_to_all 1,024 ranks have 2,048
 
 
-def pattern(index: int, key: int, levels: int = PERIOD) -> int:
-    """Element `index` of the pattern `key`: one of `levels` whole numbers from 0."""
+def pattern(index: Index, key: int, levels: int = PERIOD) -> Index:
+    """Element `index` of the pattern `key`, or those of a tensor of indexes: each one of `levels` numbers from 0."""
     return (index * 131 + key * 17) % PERIOD % levels
 
 
@@ -52,5 +53,5 @@ def tile(keys: tuple[int, ...], *, device: torch.device, levels: int) -> torch.T
     index = torch.arange(PERIOD, device=device)
     period = torch.zeros(PERIOD, dtype=torch.int64, device=device)
     for key in keys:
-        period += (index * 131 + key * 17) % PERIOD % levels
+        period += pattern(index, key, levels)
     return period

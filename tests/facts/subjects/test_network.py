@@ -97,15 +97,13 @@ def test_trouble_with_the_training_interface_is_told():
     assert network(training=Missing("no interface matches")).training_trouble() == "no interface matches"
 
 
-def test_an_interface_is_found_by_name_and_by_address():
+def test_an_interface_is_found_by_name():
     """What is not there is absent."""
     given = network(LO, interface(V4))
     assert given.interface("eth0").name == "eth0"
-    assert given.holder_of("10.1.2.3").name == "eth0"
-    for ask in (lambda: given.interface("ib0"), lambda: given.holder_of("10.9.9.9")):
-        with pytest.raises(FactMissing) as caught:
-            ask()
-        assert caught.value.kind == "absent"
+    with pytest.raises(FactMissing) as caught:
+        given.interface("ib0")
+    assert caught.value.kind == "absent"
 
 
 def test_a_node_holds_its_own_addresses_and_all_of_loopback():
