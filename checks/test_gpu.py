@@ -4,8 +4,8 @@ import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.value import Missing, present
-from preflight.tables import faults, gpu_faults, gpu_models, kernel_faults, visible
-from preflight.tables.gpus import domains
+from preflight.tables import faults, gpu_models, visible
+from preflight.tables.gpus import broken, counters, domains, log, parity, pcie_paths, peers, readiness, slowed
 
 
 def test_devices_are_readable(node):
@@ -103,7 +103,7 @@ def test_driver_runs_the_cuda_of_torch(cluster):
     Fix: a newer driver on the nodes named, or torch for an older CUDA (`--index-url https://download.pytorch.org/whl/cuXYZ`).
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_faults.DRIVER, faults.itself)
+    faults.judge(cluster, readiness.DRIVER, faults.itself)
 
 
 def test_torch_has_code_for_them(cluster):
@@ -124,7 +124,7 @@ def test_none_is_broken(cluster):
     Fix: `nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT` on the nodes named; reset the GPU, reboot or replace it.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_faults.BROKEN, faults.gpus, noun="GPU", kind=faults.model)
+    faults.judge(cluster, broken.BROKEN, faults.gpus, noun="GPU", kind=faults.model)
 
 
 @pytest.mark.advisory
@@ -135,7 +135,7 @@ def test_none_is_held_back(cluster):
     Fix: `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER` on the nodes named.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_faults.SLOWED, faults.gpus, noun="GPU", kind=faults.model)
+    faults.judge(cluster, slowed.SLOWED, faults.gpus, noun="GPU", kind=faults.model)
 
 
 @pytest.mark.advisory
@@ -147,7 +147,7 @@ def test_settings_are_the_same_on_every_node(cluster):
     """
     faults.needs_gpus(cluster)
     cluster.needs_peers()
-    faults.judge_equals(cluster, lambda equals: equals.same_rows(gpu_faults.SAME))
+    faults.judge_equals(cluster, lambda equals: equals.same_rows(parity.SAME))
 
 
 @pytest.mark.advisory
@@ -160,7 +160,7 @@ def test_firmware_is_the_same_on_every_node(cluster):
     """
     faults.needs_gpus(cluster)
     cluster.needs_peers()
-    faults.judge_equals(cluster, lambda equals: faults.same_by_name(equals, gpu_faults.firmware, "GPU firmware"))
+    faults.judge_equals(cluster, lambda equals: faults.same_by_name(equals, parity.firmware, "GPU firmware"))
 
 
 def test_fabric_manager_runs_where_it_is_needed(cluster):
@@ -170,7 +170,7 @@ def test_fabric_manager_runs_where_it_is_needed(cluster):
     Fix: `systemctl enable --now nvidia-fabricmanager` in the driver's own version on the nodes named.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_faults.FABRIC, faults.itself)
+    faults.judge(cluster, readiness.FABRIC, faults.itself)
 
 
 def test_nvlinks_are_up(cluster):
@@ -203,7 +203,7 @@ def test_gpus_reach_each_others_memory(cluster):
     translating IOMMU off as on the others.
     """
     faults.needs_gpus(cluster)
-    blames = gpu_faults.closed_peers(cluster)
+    blames = peers.closed_peers(cluster)
     if blames:
         raise BlameMany(blames)
 
@@ -246,7 +246,7 @@ def test_kernel_log_tells_of_no_broken_gpu(cluster):
     Fix: `dmesg -T | grep -e Xid -e NVRM` on the nodes named; reset the GPU or reboot, and replace it if it comes back.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_faults.LOG, faults.itself)
+    faults.judge(cluster, log.LOG, faults.itself)
 
 
 @pytest.mark.needs("root")
@@ -257,7 +257,7 @@ def test_none_broke_during_the_run(ending):
     Fix: `dmesg -T | grep -e Xid -e NVRM` on the nodes named; take the node out, and have the GPU or switch replaced.
     """
     faults.needs_gpus(ending)
-    faults.judge(ending, gpu_faults.LOG_OF_RUN, faults.itself)
+    faults.judge(ending, log.LOG_OF_RUN, faults.itself)
 
 
 def test_none_counted_pcie_errors_during_the_run(ending):
@@ -267,7 +267,7 @@ def test_none_counted_pcie_errors_during_the_run(ending):
     Fix: `cat /sys/bus/pci/devices/<address>/aer_dev_*` on the nodes named; reseat the GPU or its riser, or replace it.
     """
     faults.needs_gpus(ending)
-    faults.judge(ending, gpu_faults.PCIE_ERRORS, gpu_faults.watched_errors, noun="GPU at")
+    faults.judge(ending, counters.PCIE_ERRORS, counters.watched_errors, noun="GPU at")
 
 
 @pytest.mark.advisory
@@ -279,7 +279,7 @@ def test_nvlinks_counted_no_errors_during_the_run(ending):
     Fix: `nvidia-smi nvlink -e` on the nodes named; reset the GPUs, then have the baseboard or the cable looked at.
     """
     faults.needs_gpus(ending)
-    faults.judge(ending, gpu_faults.NVLINK_ERRORS, gpu_faults.watched_links, noun="GPU")
+    faults.judge(ending, counters.NVLINK_ERRORS, counters.watched_links, noun="GPU")
 
 
 @pytest.mark.advisory
@@ -309,7 +309,7 @@ def test_iommu_leaves_peer_to_peer_alone(cluster):
     Fix: start the kernel of the nodes named with `iommu=pt`, or switch the IOMMU off in the BIOS.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, kernel_faults.IOMMU, faults.itself)
+    faults.judge(cluster, pcie_paths.IOMMU, faults.itself)
 
 
 @pytest.mark.advisory
@@ -321,7 +321,7 @@ def test_acs_leaves_peer_to_peer_alone(cluster):
     Fix: `setpci -s <bridge> ECAP_ACS+0x6.w=0000` on the nodes named, or switch ACS off in the BIOS.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, kernel_faults.ACS, faults.itself)
+    faults.judge(cluster, pcie_paths.ACS, faults.itself)
 
 
 @pytest.mark.advisory
@@ -332,7 +332,7 @@ def test_no_other_program_uses_them(cluster):
     Fix: `nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv` on the nodes named; end those programs.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_faults.BUSY, faults.itself)
+    faults.judge(cluster, readiness.BUSY, faults.itself)
 
 
 def _inactive_nvlinks(gpus, *, is_usual, whole):

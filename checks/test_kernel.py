@@ -3,8 +3,9 @@
 import pytest
 
 from preflight.errors import BlameMany
-from preflight.tables import faults, kernel_faults
+from preflight.tables import faults
 from preflight.tables.gpus import pcie_limits
+from preflight.tables.kernel import fragile, log, parity
 
 
 @pytest.mark.advisory
@@ -14,7 +15,7 @@ def test_node_is_at_its_best(cluster):
     Data loaders and NCCL's own threads share the CPUs: with too few or slow ones the GPUs wait, on every node.
     Fix: the command in each finding, on the nodes named.
     """
-    faults.judge(cluster, kernel_faults.FRAGILE, faults.itself)
+    faults.judge(cluster, fragile.FRAGILE, faults.itself)
 
 
 @pytest.mark.advisory
@@ -25,7 +26,7 @@ def test_settings_are_the_same_on_every_node(cluster):
     Fix: the command in each finding, on the nodes named.
     """
     cluster.needs_peers()
-    cluster.same_rows(kernel_faults.SAME)
+    cluster.same_rows(parity.SAME)
 
 
 @pytest.mark.advisory
@@ -36,7 +37,7 @@ def test_memory_is_the_same_on_every_node(cluster):
     Fix: `dmidecode -t memory` on the nodes named; reseat or replace the module.
     """
     cluster.needs_peers()
-    kernel_faults.needs_as_much_memory(cluster)
+    parity.needs_as_much_memory(cluster)
 
 
 @pytest.mark.advisory
@@ -48,7 +49,7 @@ def test_log_tells_of_nothing_broken(cluster):
     limits a GPU or adapter here and none of that model elsewhere, or that its slot gives an adapter too little power.
     Fix: `dmesg -T` on the nodes named.
     """
-    blames = faults.blames(cluster, kernel_faults.LOG, faults.itself)
+    blames = faults.blames(cluster, log.LOG, faults.itself)
     blames += [*pcie_limits.limited(cluster), *pcie_limits.underpowered(cluster)]
     if blames:
         raise BlameMany(blames)
@@ -61,4 +62,4 @@ def test_no_process_was_killed_during_the_run(ending):
     The next to be killed is a rank of the job, and its peers wait for it.
     Fix: `dmesg -T | grep -i "killed process"` on the nodes named; end what holds the memory.
     """
-    faults.judge(ending, kernel_faults.KILLED, faults.itself)
+    faults.judge(ending, log.KILLED, faults.itself)

@@ -6,8 +6,8 @@ import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.value import present
-from preflight.tables import faults, gids, kernel_faults
-from preflight.tables.network import interfaces, nccl_interfaces, peer_routes
+from preflight.tables import faults, gids
+from preflight.tables.network import interfaces, links, nccl_interfaces, peer_routes
 
 EXISTS = "network.training_interface_exists"
 
@@ -243,7 +243,7 @@ def test_no_interface_counted_errors_during_the_run(ending):
     Fix: `ip -s -s link show dev <interface>`, `ethtool -S <interface>` on the nodes named; reseat or replace the cable.
     """
     ending.needs_peers()
-    faults.judge(ending, kernel_faults.LINKS, faults.itself)
+    faults.judge(ending, links.OF_RUN, faults.itself)
 
 
 @pytest.mark.advisory

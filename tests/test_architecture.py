@@ -23,7 +23,12 @@ READERS_OF_NODE = {
 
 # Tables of known faults are tested by what their checks make of them; every other module has a test of its own name.
 TABLES = {
-    "tables/gpu_faults.py": "checks/test_gpu.py",
+    "tables/gpus/broken.py": "checks/test_gpu.py",
+    "tables/gpus/slowed.py": "checks/test_gpu.py",
+    "tables/gpus/parity.py": "checks/test_gpu.py",
+    "tables/kernel/fragile.py": "checks/test_kernel.py",
+    "tables/kernel/log.py": "checks/test_kernel.py",
+    "tables/kernel/parity.py": "checks/test_kernel.py",
     "tables/rdma_faults.py": "checks/test_rdma.py",
 }
 
@@ -336,7 +341,7 @@ def test_only_tables_are_tested_by_their_checks():
     for name, twin in TABLES.items():
         path = Path(name)
         assert (PACKAGE / path).is_file(), f"{name} is excused and not there"
-        assert path.parent.name == "tables", f"{name} is no table"
+        assert path.parts[0] == "tables", f"{name} is no table"
         assert Path(twin).parent.name == "checks", f"{twin} is no test of a check"
         assert not (ROOT / "tests" / path.with_name(f"test_{path.name}")).exists(), f"{name} needs no excuse"
 

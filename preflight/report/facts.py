@@ -11,7 +11,9 @@ from preflight.facts import selection
 from preflight.facts.cluster import Row
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import or_none, present
-from preflight.tables import gids, gpu_faults, kernel_faults
+from preflight.tables import gids
+from preflight.tables.gpus import parity as gpu_parity
+from preflight.tables.kernel import parity as kernel_parity
 from preflight.tables.network import nccl_interfaces
 
 
@@ -129,7 +131,7 @@ READERS: dict[str, Callable[[NodeFacts], str]] = {
     "GPUs": _gpus,
     "driver": lambda node: present(node.gpu.driver, "driver"),
     "CUDA of the driver": lambda node: present(node.gpu.cuda_driver, "CUDA of the driver"),
-    "power limit": lambda node: gpu_faults.of_all(node, "power_limit_watts", "power limit", unit=" W"),
+    "power limit": lambda node: gpu_parity.of_all(node, "power_limit_watts", "power limit", unit=" W"),
     "NVLinks of a GPU": lambda node: node.gpu.nvlinks(),
     "near the GPUs": lambda node: present(node.gpu.topology, "topology").summary(),
     "RDMA": _rdma,
@@ -175,7 +177,7 @@ def _in_words(row: Row) -> Callable[[NodeFacts], str]:
 
 LASTING = {
     **{title: read for title, read in ROWS.items() if title not in (*VARYING, *COUNTED)},
-    **{row.what: _or_reason(_in_words(row)) for row in (*gpu_faults.SAME, *kernel_faults.SAME)},
+    **{row.what: _or_reason(_in_words(row)) for row in (*gpu_parity.SAME, *kernel_parity.SAME)},
 }
 
 

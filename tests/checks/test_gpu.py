@@ -8,85 +8,36 @@ import msgspec
 import pytest
 
 from preflight.errors import FactMissing, NotApplicable
-from preflight.facts.subjects.ending import Ending, LinksEnd
-from preflight.facts.subjects.gpu import Gpus, GpuStatus, LinkErrors, Links, PciFunction, Topology
-from preflight.facts.subjects.kernel import LogEvent
+from preflight.facts.subjects.gpu import Gpus, GpuStatus, Links
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
-from preflight.tables import gpu_faults, kernel_faults
+from preflight.tables.gpus import broken, log, pcie_paths, readiness, slowed
+from preflight.tables.kernel import fragile
+from preflight.tables.kernel import log as kernel_log
 from preflight.testing import infiniband, roce
 from preflight.testing.hardware import gpus, topology
 from preflight.testing.healthy import in_one_domain
+from tests.checks.gpu_samples import (
+    FUNCTION,
+    counted_at_the_end,
+    ended,
+    ended_with,
+    imex,
+    logged,
+    over_pcie,
+    refused,
+    second,
+    with_gpus,
+    xid,
+)
 from tests.checks.samples import Broken, judge
 
 HALVES = "gpu.none_is_broken", "gpu.none_is_held_back"
-FUNCTION = PciFunction("pci0000:00/0000:00:01.0/0000:07:00.0", 0, 16, 16, 32.0, 32.0, "identity", ())
-
-
-def second(**fields):
-    """Four nodes; GPU 0 of the second has other values in its status."""
-    first, *rest = gpus(8)
-    return with_gpus(msgspec.structs.replace(first, status=msgspec.structs.replace(first.status, **fields)), *rest)
-
-
-def with_gpus(*devices, **fields):
-    """Four nodes, the second with these GPUs."""
-    return roce().broken("node2", "gpu", devices=tuple(devices), **fields)
-
-
-def over_pcie(**fields):
-    """Four nodes; the second's GPUs have no NVLink, and these values in their PCI facts."""
-    function = FUNCTION._replace(**fields)
-    return with_gpus(*gpus(8, pci=function, name="NVIDIA L40S"), topology=Missing("none", "absent"))
 
 
 def row(check, words, **fields):
     """A row of a table of GPU faults, as GPU 0 of the second node shows it."""
     return Broken(check, second(**fields), ("node2",), f"GPU 0: {words}")
-
-
-def xid(code):
-    """Four nodes; the second's log has this Xid, an hour ago."""
-    return logged("xid", code, f"NVRM: Xid (PCI:0000:07:00): {code}, ...")
-
-
-def logged(kind, code, text):
-    """Four nodes; the second's log has this line, an hour ago."""
-    return roce().broken("node2", "kernel", log=(LogEvent(kind, code, "0000:07:00", 3600.0, text),))
-
-
-def ended(*, links=18, **counted):
-    """Four nodes; the links of the first GPU of the second have counted this at the end of the run."""
-    first = LinksEnd("GPU-0", LinkErrors(links, 3 * links, counted))
-    _, *rest = roce().subjects["node2"]["ending"].nvlink_errors
-    return roce().broken("node2", "ending", nvlink_errors=(first, *rest))
-
-
-def ended_with(kind, code, text):
-    """Four nodes; the second's log has this line at the end of the run, and had it not at the start."""
-    return roce().broken("node2", "ending", log=(LogEvent(kind, code, "0000:07:00", 3.0, text),))
-
-
-def imex(**fields):
-    """A rack in which one node's IMEX is otherwise."""
-    run = infiniband()
-    held = run.facts("node2", "gpu", Gpus).imex
-    return run.broken("node2", "gpu", imex=held._replace(**fields))
-
-
-def counted_at_the_end(kind, count):
-    """Four nodes; a GPU of the second has counted so many errors of PCIe at the end."""
-    run = roce()
-    first, *rest = run.facts("node2", "ending", Ending).gpus_counted
-    errors = tuple((name, count if name.endswith(f" {kind}") else number) for name, number in first.errors)
-    return run.broken("node2", "ending", gpus_counted=(first._replace(errors=errors), *rest))
-
-
-def refused(status, *, topology_of=None, **fields):
-    """Four nodes; GPU 0 of the second cannot reach GPU 1."""
-    first, *rest = gpus(8, **fields)
-    first = msgspec.structs.replace(first, peer_access=("X", status, *["OK"] * 6))
-    return with_gpus(first, *rest, **({} if topology_of is None else {"topology": topology_of}))
 
 
 REACH = "gpu.gpus_reach_each_others_memory"
@@ -399,10 +350,10 @@ def test_unreadable_gpus_are_not_counted_as_none():
     assert verdicts["node2",].startswith("blocked by gpu.devices_are_readable")
 
 
-TABLES = (gpu_faults.BROKEN, gpu_faults.SLOWED, gpu_faults.DRIVER, gpu_faults.FABRIC, gpu_faults.LOG, gpu_faults.BUSY)
+TABLES = (broken.BROKEN, slowed.SLOWED, readiness.DRIVER, readiness.FABRIC, log.LOG, readiness.BUSY)
 
 
-@pytest.mark.parametrize("fault", [*gpu_faults.BROKEN, *gpu_faults.SLOWED], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", [*broken.BROKEN, *slowed.SLOWED], ids=lambda fault: fault.name)
 def test_every_row_is_shown_broken(fault):
     """A row of the tables that no broken cluster shows is not merged."""
     devices = [gpu for broken in BROKEN if broken.name in HALVES for gpu in _second(broken)]
@@ -422,21 +373,10 @@ def _tells(fault, gpu):
     return True
 
 
-@pytest.mark.parametrize(
-    "table", [*TABLES, kernel_faults.IOMMU, kernel_faults.ACS, kernel_faults.FRAGILE, kernel_faults.LOG]
-)
+@pytest.mark.parametrize("table", [*TABLES, pcie_paths.IOMMU, pcie_paths.ACS, fragile.FRAGILE, kernel_log.LOG])
 def test_every_row_has_its_source(table):
     """Who a row is from can be looked up."""
     assert all(row.name and row.source for row in table)
-
-
-@pytest.mark.parametrize(
-    ("driver", "torch", "runs"),
-    [("12.4", "12.9", True), ("12.4", "13.0", False), ("13.1", "12.9", True), ("10.1", "10.2", False)],
-)
-def test_a_driver_runs_all_of_its_major_version(driver, torch, runs):
-    """Minor versions are compatible since CUDA 11; before, each needs a driver of its own."""
-    assert gpu_faults.driver_runs(cuda_of_driver=driver, cuda_of_torch=torch) is runs
 
 
 def test_a_cap_that_all_nodes_have_alike_is_told_of_all():
@@ -486,23 +426,6 @@ def test_one_figure_that_the_driver_cannot_read_is_no_fault():
     assert {f.verdict for f in findings} == {Verdict.PASS}
 
 
-def test_lines_of_amds_driver_that_a_job_survives_are_a_warning():
-    """Pages that are nearly used up, and a power controller that was slow to answer."""
-    line = "amdgpu 0000:07:00.0: amdgpu: Saved bad pages 32 reaches threshold value 32"
-    run = logged("wear", 0, line)
-    for name in run.subjects:
-        run = run.broken(name, "gpu", devices=gpus(8, name="AMD Instinct MI300X"))
-    findings = {f.nodes: f for f in judge("gpu.kernel_log_tells_of_no_broken_gpu", run)}
-    assert (findings["node2",].verdict, findings["node2",].message) == (Verdict.WARN, line)
-
-
-@pytest.mark.parametrize("code", [63, 94])
-def test_an_xid_of_wear_is_a_warning(code):
-    """A job goes on after it, so the check that fails only warns."""
-    findings = {f.nodes: f.verdict for f in judge("gpu.kernel_log_tells_of_no_broken_gpu", xid(code))}
-    assert findings["node2",] is Verdict.WARN
-
-
 @pytest.mark.parametrize("without", ["status", "one GPU"])
 def test_what_one_node_does_not_report_is_no_pass_there(without):
     """Others of its model report it: that node is not measured, and no other is in doubt."""
@@ -523,26 +446,6 @@ def test_a_driver_that_is_gone_is_a_warning_where_gloo_was_asked_for():
     """Such a job uses no GPU."""
     run = dataclasses.replace(roce().broken(roce().names, "gpu", devices=()), backend="gloo")
     assert {f.verdict for f in judge("gpu.every_gpu_on_the_bus_is_listed", run)} == {Verdict.WARN}
-
-
-@pytest.mark.parametrize("code", [13, 31, 43, 45])
-def test_a_programs_own_xid_is_not_the_gpus(code):
-    """Xids that a faulty program causes do not blame the node."""
-    assert {f.verdict for f in judge("gpu.kernel_log_tells_of_no_broken_gpu", xid(code))} == {Verdict.PASS}
-
-
-def test_acs_is_for_root_only():
-    """Who may not read the bridges' configuration is told so, and not that all is well."""
-    run = over_pcie(redirecting_bridges=Missing("for root only", "denied"))
-    findings = {f.nodes: f for f in judge("gpu.acs_leaves_peer_to_peer_alone", run)}
-    assert findings["node2",].verdict is Verdict.SKIP
-    assert findings["node2",].message.startswith("not permitted")
-
-
-def test_nvlink_makes_the_iommu_no_matter():
-    """GPUs that are all joined by NVLink do not send through PCIe."""
-    run = with_gpus(*gpus(8, pci=FUNCTION._replace(iommu="DMA")))
-    assert {f.verdict for f in judge("gpu.iommu_leaves_peer_to_peer_alone", run)} == {Verdict.PASS}
 
 
 def test_a_card_without_its_bridge_has_inactive_links():
@@ -582,119 +485,6 @@ def test_the_one_node_with_a_bridge_makes_no_fault_of_the_others():
     assert not any("inactive" in one.message for one in judge("gpu.nvlinks_are_up", run))
 
 
-def test_a_joined_fabric_needs_no_process():
-    """From a container Fabric Manager cannot be seen; GPUs that have joined say enough."""
-    run = infiniband().broken("node2", "gpu", fabric_manager=Missing("a container", "absent"))
-    assert {f.verdict for f in judge("gpu.fabric_manager_runs_where_it_is_needed", run)} == {Verdict.PASS}
-
-
-NVLINK_ERRORS, BROKE = "gpu.nvlinks_counted_no_errors_during_the_run", "gpu.none_broke_during_the_run"
-
-
-def test_a_few_errors_that_nvlink_corrects_are_no_fault():
-    """CRC errors are sent again; a hundred of them are told."""
-    few, many = (ended(**{"link 4: CRC Errors": count}) for count in (99, 100))
-    assert {finding.verdict for finding in judge(NVLINK_ERRORS, few)} == {Verdict.PASS}
-    assert Verdict.WARN in {finding.verdict for finding in judge(NVLINK_ERRORS, many)}
-
-
-@pytest.mark.parametrize(
-    ("run", "words"),
-    [
-        (roce().broken("node2", "ending", nvlink_errors=Missing("nvidia-smi did not finish")), "did not finish"),
-        (roce().broken("node2", "ending", nvlink_errors=Missing("nvidia-smi not found", "absent")), "not found"),
-        (roce().broken("node2", "ending", nvlink_errors=()), "does not list GPU 0 any more"),
-        (ended(links=9), "lists 27 counters, and 54 at the start"),
-        (with_gpus(*gpus(8, link_errors=Missing("cut short"))), "cut short"),
-        (with_gpus(*gpus(8, link_errors=LinkErrors(9, 27, {}))), "lists 9 links of GPU 0, 18 are active"),
-    ],
-)
-def test_nvlinks_that_are_not_counted_again_are_no_pass(run, words):
-    """What is there must be counted at the start and at the end."""
-    found = {f.nodes: f for f in judge(NVLINK_ERRORS, run)}
-    assert found[("node2",)].verdict is Verdict.ERROR
-    assert words in found[("node2",)].message
-
-
-def test_an_xid_of_before_the_run_is_not_one_of_the_run():
-    """The same line at the start and at the end is one event; a second one like it is another."""
-    line = LogEvent("xid", 79, "0000:07:00", 3600.0, "NVRM: Xid (PCI:0000:07:00): 79, ...")
-    run = roce().broken("node2", "kernel", log=(line,))
-    once, twice = (run.broken("node2", "ending", log=(line,) * count) for count in (1, 2))
-    assert {finding.verdict for finding in judge(BROKE, once)} == {Verdict.PASS}
-    assert {f.nodes for f in judge(BROKE, twice) if f.verdict is Verdict.FAIL} == {("node2",)}
-
-
-TELLS = "gpu.kernel_log_tells_of_no_broken_gpu"
-
-
-def log_of(text, *, age_seconds, device, gpus_listed=8):
-    """Four nodes; the second's driver lists so many GPUs, and its log has this line."""
-    run = roce().broken("node2", "kernel", log=(LogEvent("driver", 0, device, age_seconds, text),))
-    return run.broken("node2", "gpu", devices=run.facts("node2", "gpu", Gpus).devices[:gpus_listed])
-
-
-@pytest.mark.parametrize(
-    ("text", "age_seconds", "listed", "verdict"),
-    [
-        ("NVRM: GPU {}: RmInitAdapter failed! (0x62:0x40:2168)", 3600.0, 8, Verdict.PASS),
-        ("NVRM: GPU {}: RmInitAdapter failed! (0x62:0x40:2168)", 3600.0, 7, Verdict.FAIL),
-        ("NVRM: GPU {}: RmInitAdapter failed! (0x62:0x40:2168)", 1e6, 7, Verdict.FAIL),
-        ("NVRM: GPU {} has fallen off the bus", 3600.0, 8, Verdict.FAIL),
-        ("NVRM: GPU {} has fallen off the bus", 1e6, 8, Verdict.PASS),
-        ("NVRM: GPU {} has fallen off the bus", 1e6, 7, Verdict.FAIL),
-        ("amdgpu {}: amdgpu: GPU reset begin!", 3600.0, 8, Verdict.PASS),
-    ],
-)
-def test_a_line_of_the_log_is_held_against_what_the_driver_lists_now(text, age_seconds, listed, verdict):
-    """A GPU that it lists was taken; one that it does not list is lost, however long ago."""
-    address = roce().facts("node2", "gpu", Gpus).devices[7].bus_id
-    run = log_of(text.format(address), age_seconds=age_seconds, device=address, gpus_listed=listed)
-    assert verdict in {f.verdict for f in judge(TELLS, run)}
-
-
-def by_pcie():
-    """The matrix of eight GPUs without NVLink."""
-    rows = topology(8).rows
-    plain = [
-        msgspec.structs.replace(row, relations=tuple(r.replace("NV18", "NODE") for r in row.relations)) for row in rows
-    ]
-    return Topology(tuple(plain), topology(8).adapters)
-
-
-def test_without_nvlink_only_a_node_unlike_its_equals_is_told():
-    """A card that has no peer access has none on all nodes; where one node differs it is a warning."""
-    (found,) = (f for f in judge(REACH, refused("CNS", topology_of=by_pcie())) if f.verdict is not Verdict.PASS)
-    assert (found.verdict, found.nodes) == (Verdict.WARN, ("node2",))
-    assert "between all on node[1,3-4], not between GPU 0 and 1 (CNS: the chipset refuses) on node2" in found.message
-    alike = roce()
-    closed = gpus(8, name="NVIDIA GeForce RTX 4090", peer_access=("CNS",) * 8)
-    for name in alike.names:
-        alike = alike.broken(name, "gpu", devices=closed, topology=by_pcie())
-    assert {finding.verdict for finding in judge(REACH, alike)} == {Verdict.PASS}
-
-
-@pytest.mark.parametrize(
-    ("variables", "verdicts"),
-    [
-        ({"NCCL_P2P_DISABLE": "1"}, {Verdict.SKIP}),
-        ({"NCCL_P2P_LEVEL": "LOC"}, {Verdict.SKIP}),
-        ({"NCCL_IGNORE_DISABLED_P2P": "1"}, {Verdict.PASS, Verdict.WARN}),
-        ({"NCCL_P2P_LEVEL": "NVL"}, {Verdict.PASS, Verdict.FAIL}),
-    ],
-)
-def test_what_nccl_is_told_not_to_use_is_not_asked(variables, verdicts):
-    """Where its variables switch peer access off, or let it be missing, a job starts."""
-    assert {finding.verdict for finding in judge(REACH, refused("NS").with_variables(**variables))} == verdicts
-
-
-def test_a_matrix_that_was_not_read_is_no_pass():
-    """The node is an error, its peers are judged."""
-    run = with_gpus(*gpus(8, peer_access=Missing("nvidia-smi topo -p2p w was cut short at GPU4")))
-    found = {f.nodes: f.verdict for f in judge(REACH, run)}
-    assert found[("node2",)] is Verdict.ERROR
-
-
 def test_imex_of_nodes_that_are_no_part_of_the_job_is_a_warning():
     """The domain misses a tray that the job does not use."""
     (found,) = warned("gpu.imex_joins_an_nvlink_domain", imex(state="DEGRADED", not_ready=("10.9.9.9 UNAVAILABLE",)))
@@ -722,18 +512,3 @@ def warned(name, run):
     found = judge(name, run)
     assert Verdict.FAIL not in {one.verdict for one in found}
     return [one for one in found if one.verdict is Verdict.WARN]
-
-
-@pytest.mark.parametrize(("count", "verdict"), [(99, Verdict.PASS), (100, Verdict.WARN)])
-def test_hundreds_of_corrected_errors_are_a_warning(count, verdict):
-    """Each is sent again; a few come and go."""
-    found = judge("gpu.none_counted_pcie_errors_during_the_run", counted_at_the_end("corrected", count))
-    assert {one.verdict for one in found if "node2" in one.nodes} == {verdict}
-
-
-@pytest.mark.parametrize("end", [Missing("Permission denied", "denied"), ()])
-def test_pcie_errors_that_are_not_counted_again_are_no_pass(end):
-    """A GPU that left the bus, or a file that is closed now."""
-    found = judge("gpu.none_counted_pcie_errors_during_the_run", roce().broken("node2", "ending", gpus_counted=end))
-    verdicts = {name: one.verdict for one in found for name in one.nodes}
-    assert verdicts == {**dict.fromkeys(roce().names, Verdict.PASS), "node2": Verdict.ERROR}

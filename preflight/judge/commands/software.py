@@ -20,7 +20,8 @@ from preflight.judge.commands.words import (
     unset,
     wanted_here,
 )
-from preflight.tables import gpu_faults, packages
+from preflight.tables import packages
+from preflight.tables.gpus import readiness
 from preflight.tables.packages import is_within
 
 INDEX = "https://download.pytorch.org/whl"
@@ -223,7 +224,7 @@ def _older_cuda(case: Case) -> Remedy:
     if isinstance(most, Missing):
         raise FactMissing("CUDA of the driver", most.missing)
     for cuda in WHEELS_OF_CUDA:
-        if gpu_faults.driver_runs(cuda_of_driver=most, cuda_of_torch=cuda):
+        if readiness.driver_runs(cuda_of_driver=most, cuda_of_torch=cuda):
             return pip(case.node, "--force-reinstall", "torch", "--index-url", f"{INDEX}/cu{cuda.replace('.', '')}")
     raise FactMissing("torch", f"none is built for CUDA {most}")
 
@@ -235,7 +236,7 @@ def _fitting_cuda(case: Case) -> Remedy:
         raise FactMissing("CUDA", "which one has code for the GPU is not known")
     most = case.node.gpu.cuda_driver
     for cuda in WHEELS_OF_CUDA:
-        runs = isinstance(most, Missing) or gpu_faults.driver_runs(cuda_of_driver=most, cuda_of_torch=cuda)
+        runs = isinstance(most, Missing) or readiness.driver_runs(cuda_of_driver=most, cuda_of_torch=cuda)
         if runs and is_within(cuda, wanted[1]):
             return pip(case.node, "--force-reinstall", "torch", "--index-url", f"{INDEX}/cu{cuda.replace('.', '')}")
     raise FactMissing("torch", "none has code for the GPU and runs with the driver")

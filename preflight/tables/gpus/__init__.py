@@ -1,1 +1,1 @@
-"""What is known of GPUs beyond one of them: the fabrics that join nodes, and the makers' own tests."""
+"""What is known of GPUs: which are broken or held back, what should be equal, and what joins them to others."""

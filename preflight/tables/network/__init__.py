@@ -1,1 +1,1 @@
-"""What is known of the network beyond one interface: which of them NCCL takes, and which peers a proxy keeps apart."""
+"""What is known of links and interfaces: which are fragile, which NCCL takes, and which peers a proxy keeps apart."""
