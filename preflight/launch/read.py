@@ -125,13 +125,17 @@ def _take(bundle: Bundle, name: str, text: str) -> str:
     return kind
 
 
+def _manifest(bundle: Bundle, name: str, documents: list[located.Located]) -> None:
+    plans, skips, problems = kubernetes.read(documents, name)
+    bundle.plans.extend(plans)
+    bundle.skips.extend(skips)
+    bundle.problems.extend(problems)
+
+
 def _yaml(bundle: Bundle, name: str, text: str) -> None:
     documents = located.load(text, name)
     if any("apiVersion" in document.mapping() and "kind" in document.mapping() for document in documents):
-        plans, skips, problems = kubernetes.read(documents, name)
-        bundle.plans.extend(plans)
-        bundle.skips.extend(skips)
-        bundle.problems.extend(problems)
+        _manifest(bundle, name, documents)
     elif documents and compose.is_compose(documents[0]):
         plans, problems = compose.read(documents[0], name)
         bundle.plans.extend(plans)
@@ -193,6 +197,8 @@ def _json(bundle: Bundle, name: str, text: str) -> None:
         bundle.problems.extend(problems)
     elif any(key in config.values for key in (*BATCH_KEYS, "zero_optimization", "fp16", "bf16", "optimizer")):
         bundle.batches[name] = config
+    elif {"apiVersion", "kind"} <= set(config.values):
+        _manifest(bundle, name, located.load(text, name))
     else:
         bundle.skips.append(Skip(name, 1, "JSON of no launcher that is known"))
 

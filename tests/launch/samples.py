@@ -122,6 +122,7 @@ spec:
   template:
     spec:
       subdomain: train
+      restartPolicy: Never
       containers:
       - name: train
         image: pytorch/pytorch

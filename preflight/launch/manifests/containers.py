@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from preflight.launch.field import Field, Sourced, firm, value_of
-from preflight.launch.manifests.group import GPU_RESOURCES, Group
+from preflight.launch.manifests import admission
+from preflight.launch.manifests.group import Group
 from preflight.launch.plan import fail, warn
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
@@ -37,13 +38,8 @@ def pod_problems(group: Group, file: str, *, several: bool) -> list[Finding]:
     problems.extend(_locked_memory(group, file))
     for container in group.containers:
         problems.extend(variables_are_texts(container, file))
-        for name in GPU_RESOURCES:
-            limit, request = container.get("resources", "limits", name), container.get("resources", "requests", name)
-            if limit is not None and request is not None and str(limit.value) != str(request.value):
-                message = f"{name}: requests {request.value}, limits {limit.value}; Kubernetes wants them equal"
-                problems.append(
-                    fail("gpu_requests_equal_limits", message, Where(file, request.line), Where(file, limit.line))
-                )
+        problems.extend(admission.devices_are_limited(container, file))
+    problems.extend(admission.mounts_exist(group, file))
     return problems
 
 

@@ -20,6 +20,7 @@ class Group:
     role: str
     knows_volumes: bool = True
     metadata: Located | None = None
+    claims: tuple[str, ...] = ()  # volumes that the controller claims for each pod
 
     @property
     def containers(self) -> list[Located]:

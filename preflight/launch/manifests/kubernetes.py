@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from preflight.launch.field import Sourced, Unknown, firm, value_of, words
 from preflight.launch.launchers.kubernetes import KUBERNETES
-from preflight.launch.manifests import containers, pods, roles, services, sets
+from preflight.launch.manifests import admission, containers, pods, roles, services, sets
+from preflight.launch.manifests.documents import unwrapped
 from preflight.launch.manifests.group import Group, number, total
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.manifests.programs import mounted
@@ -31,8 +32,13 @@ OPERATOR_ELASTIC = words(
 )
 
 
+# How the pods of a Job may be restarted.
+OF_A_JOB = ("Never", "OnFailure")
+
+
 def read(documents: list[Located], file: str) -> tuple[list[Plan], list[Skip], list[Finding]]:
     """The plans of a manifest, or one skip that says why it has none."""
+    documents = unwrapped(documents)
     unfilled = next((found for document in documents for found in _unfilled(document)), None)
     if unfilled is not None:
         return [], [Skip(file, unfilled.line, f"an unrendered template: {unfilled.text[:60]} is not filled in")], []
@@ -47,7 +53,7 @@ def read(documents: list[Located], file: str) -> tuple[list[Plan], list[Skip], l
         if name in KINDS:
             found, more = KINDS[name](document, documents, file)
             plans.extend(found)
-            problems.extend(more)
+            problems.extend([*more, *admission.types_fit(document, file)])
     if not any(name in KINDS for name in seen):
         wanted = ", ".join(KINDS)
         kinds = ", ".join(dict.fromkeys(seen))
@@ -162,14 +168,24 @@ def _jobset(document: Located, documents: list[Located], file: str) -> Answer:
         names.append(str(name.value) if name else "")
         if inner is not None:
             problems.extend(_completions(inner, file))
+        if pod is not None:  # the controller writes OnFailure where none is given
+            problems.extend(admission.restarts(pod, "JobSet", OF_A_JOB, "OnFailure", file))
         if pod is not None and isinstance(replicas, Sourced) and isinstance(parallel, Sourced):
             place = parallel if parallel.origin == "written" else replicas
             count = Sourced(replicas.value * parallel.value, file, place.line)
             metadata = job.get("template", "spec", "template", "metadata")
-            groups.append(Group(pod, count, names[-1], metadata=metadata))
+            groups.append(Group(pod, count, names[-1], metadata=metadata, claims=_claims(document)))
     plans, more = pods.plans(groups, document, file)
     problems.extend([*more, *_jobset_names(document, plans, names), *pods.against_gpus(plans, groups)])
     return plans, problems
+
+
+def _claims(document: Located) -> tuple[str, ...]:
+    """The volumes that a JobSet claims for its pods."""
+    policies = document.get("spec", "volumeClaimPolicies")
+    templates = [held for policy in (policies.each() if policies else ()) if (held := policy.get("templates"))]
+    named = [template.get("metadata", "name") for held in templates for template in held.each()]
+    return tuple(str(name.value) for name in named if name is not None)
 
 
 def _jobset_names(document: Located, plans: list[Plan], names: list[str]) -> list[Finding]:
@@ -212,6 +228,7 @@ def _job(document: Located, documents: list[Located], file: str) -> Answer:
     count = number(spec.get("parallelism"), file, 1)
     groups = [Group(pod, count, "job", metadata=document.get("spec", "template", "metadata"))]
     plans, problems = pods.plans(groups, document, file)
+    problems.extend(admission.restarts(pod, "Job", OF_A_JOB, "Always", file))
     is_job = any(plan.launcher is not KUBERNETES for plan in plans)  # else each pod may do work of its own
     if is_job:
         problems.extend(_completions(spec, file))

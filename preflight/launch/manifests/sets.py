@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
-from preflight.launch.manifests import pods, roles, services
+from preflight.launch.manifests import admission, pods, roles, services
 from preflight.launch.manifests.group import Group, number, total
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail, warn
@@ -21,6 +21,21 @@ def group_of(held: Located | None, count: Field[int], role: str) -> list[Group]:
     """The group of a pod template, none where it has no pod."""
     pod = held.get("spec") if held is not None else None
     return [Group(pod, count, role, metadata=held.get("metadata"))] if held is not None and pod is not None else []
+
+
+def _claims(held: Located | None) -> tuple[str, ...]:
+    """The names of the volumes that a set claims for each of its pods."""
+    templates = held.get("volumeClaimTemplates") if held is not None else None
+    named = (template.get("metadata", "name") for template in (templates.each() if templates else ()))
+    return tuple(str(name.value) for name in named if name is not None)
+
+
+def _in_a_set(
+    groups: list[Group], held: Located | None, controller: str, file: str
+) -> tuple[list[Group], list[Finding]]:
+    """The groups with the volumes that their set claims for them, and what the cluster refuses of their pods."""
+    wrong = [one for group in groups for one in admission.restarts(group.pod, controller, ("Always",), "Always", file)]
+    return [replace(group, claims=_claims(held)) for group in groups], wrong
 
 
 def mpijob(document: Located, documents: list[Located], file: str) -> Answer:
@@ -98,8 +113,9 @@ def leaderworkerset(document: Located, documents: list[Located], file: str) -> A
     rest = Sourced(max(size.value - 1, 0), file, size.line, size.origin)
     one = Sourced(1, file, size.line, "tool")
     groups = group_of(leader, one, "leader") + group_of(worker, rest if leader is not None else size, "worker")
+    groups, refused = _in_a_set(groups, template, "LeaderWorkerSet", file)
     found, problems = pods.plans(groups, document, file, index="LWS_WORKER_INDEX", pods_of_a_job=size)
-    return found, [*problems, *_server_fits(found, groups, size, file), *pods.against_gpus(found, groups)]
+    return found, [*refused, *problems, *_server_fits(found, groups, size, file), *pods.against_gpus(found, groups)]
 
 
 def _server_fits(found: list[Plan], groups: list[Group], size: Sourced[int], file: str) -> list[Finding]:
@@ -124,7 +140,9 @@ def statefulset(document: Located, documents: list[Located], file: str) -> Answe
     """Pods with ordinals in their names, which a headless service makes resolvable."""
     count = number(document.get("spec", "replicas"), file, 1)
     groups = group_of(document.get("spec", "template"), count, "pods")
+    groups, refused = _in_a_set(groups, document.get("spec"), "StatefulSet", file)
     found, problems = pods.plans(groups, document, file, index="the ordinal in the pod's name", are_nodes=False)
+    problems.extend(refused)
     service = document.get("spec", "serviceName")
     several = [plan for plan in found if plan.spans_nodes]
     if several:

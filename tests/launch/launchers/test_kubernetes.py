@@ -20,7 +20,7 @@ from tests.launch.nodes import cluster, cluster_of
 from tests.launch.plans import launch, values
 
 GPUS = {"limits": {"nvidia.com/gpu": 1}}
-POD = {"spec": {"containers": [{"name": "a", "image": "b", "resources": GPUS}]}}
+POD = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b", "resources": GPUS}]}}
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {"parallelism": 3, "template": POD}}
 
 

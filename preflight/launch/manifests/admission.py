@@ -1,0 +1,117 @@
+"""What in a manifest does the cluster refuse, before any pod is there?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from preflight.launch.field import words
+from preflight.launch.manifests.group import Group
+from preflight.launch.plan import fail
+from preflight.launch.text.located import Located
+from preflight.ledger.findings import Finding, Where
+
+# Their values are the user's own, or a program's.
+FREE = frozenset(words("command args env data stringData matchLabels limits requests parameters runtimeEnvYAML"))
+TEXTS = frozenset(words("annotations labels nodeSelector matchLabels"))
+NUMBERS = frozenset(
+    words(
+        """
+    replicas minReplicas maxReplicas parallelism completions backoffLimit slotsPerWorker numNodes minAvailable
+    activeDeadlineSeconds ttlSecondsAfterFinished terminationGracePeriodSeconds containerPort hostPort
+    """
+    )
+)
+SWITCHES = frozenset(
+    words("hostNetwork hostIPC hostPID privileged publishNotReadyAddresses enableDNSHostnames readOnly suspend")
+)
+# The operator's field is a text, because it may also be auto, cpu or gpu.
+TEXT_COUNTS = {"PyTorchJob": "nprocPerNode", "HyperPodPyTorchJob": "nprocPerNode"}
+
+
+def types_fit(document: Located, file: str) -> list[Finding]:
+    """A field has the type that the API gives it: a number, a boolean or a text; a manifest with another is refused."""
+    found = list(_misfits(document, file))
+    kind = document.get("kind")
+    name = TEXT_COUNTS.get(str(kind.value), "") if kind is not None else ""
+    count = document.get("spec", name) if name else None
+    return [*found, *(_no_text(name, count, file) if count is not None else ())]
+
+
+def _misfits(held: Located, file: str) -> Iterable[Finding]:
+    for inner in held.each():
+        yield from _misfits(inner, file)
+    for key, inner in held.items():
+        value, where = inner.value, Where(file, inner.line)
+        if key in TEXTS:
+            for name, text in inner.items():
+                yield from _no_text(name, text, file)
+        elif key in NUMBERS and isinstance(value, str) and value.isascii() and value.isdigit():
+            message = f'{key}: "{value}" is a text, and the field is a number: the cluster refuses it'
+            yield fail("manifest_is_accepted", message, where, fix=f"{key}: {value}")
+        elif key in SWITCHES and isinstance(value, str) and value.lower() in ("true", "false"):
+            message = f'{key}: "{value}" is a text, and the field is true or false: the cluster refuses it'
+            yield fail("manifest_is_accepted", message, where, fix=f"{key}: {value.lower()}")
+        elif key not in FREE:
+            yield from _misfits(inner, file)
+
+
+def _no_text(name: str, held: Located, file: str) -> Iterable[Finding]:
+    if isinstance(held.value, (bool, int, float)):
+        message = f"{name}: {held.text} is no text, and the field is one: the cluster refuses it"
+        yield fail("manifest_is_accepted", message, Where(file, held.line), fix=f'{name}: "{held.text}"')
+
+
+def restarts(pod: Located, controller: str, allowed: Collection[str], default: str, file: str) -> list[Finding]:
+    """A pod that ends is restarted as its controller allows: a Job never always, a StatefulSet always."""
+    held = pod.get("restartPolicy")
+    given = str(held.value) if held is not None and held.value is not None else default
+    if given in allowed:
+        return []
+    listed = ", ".join(allowed)
+    if held is None:
+        message = (
+            f"no restartPolicy means {given}, and the pods of a {controller} take {listed}: the cluster refuses it"
+        )
+    else:
+        message = f"restartPolicy: {given}, and the pods of a {controller} take {listed}: the cluster refuses it"
+    where = Where(file, held.line if held is not None else pod.line)
+    return [fail("manifest_is_accepted", message, where, fix=f"restartPolicy: {next(iter(allowed))}")]
+
+
+def mounts_exist(group: Group, file: str) -> list[Finding]:
+    """What a container mounts is a volume of its pod."""
+    if not group.knows_volumes:
+        return []
+    held = group.pod.get("volumes")
+    known = {str(name.value) for volume in (held.each() if held else ()) if (name := volume.get("name"))}
+    known |= set(group.claims)
+    found = []
+    inits = group.pod.get("initContainers")
+    for container in (*(inits.each() if inits else ()), *group.containers):
+        mounts = container.get("volumeMounts")
+        for mount in mounts.each() if mounts else ():
+            name = mount.get("name")
+            if name is not None and name.value is not None and str(name.value) not in known:
+                listed = ", ".join(sorted(known)) or "-"
+                message = f"the volume {name.value} is mounted, and the pod's are {listed}: the cluster refuses it"
+                found.append(fail("manifest_is_accepted", message, Where(file, name.line)))
+    return found
+
+
+def devices_are_limited(container: Located, file: str) -> list[Finding]:
+    """A device is counted by its limit: GPUs and adapters cannot be shared out beyond it."""
+    found = []
+    requests, limits = container.get("resources", "requests"), container.get("resources", "limits")
+    for name, request in requests.items() if requests is not None else ():
+        if "/" not in name or "kubernetes.io/" in name or request.value is None:
+            continue
+        limit = limits.get(name) if limits is not None else None
+        if limit is None:
+            message = f"{name}: requests {request.value} and no limit; Kubernetes wants them equal"
+            fix = f"limits:\n  {name}: {request.value}"
+            found.append(fail("gpu_requests_equal_limits", message, Where(file, request.line), fix=fix))
+        elif limit.value is not None and str(limit.value) != str(request.value):
+            message = f"{name}: requests {request.value}, limits {limit.value}; Kubernetes wants them equal"
+            places = Where(file, request.line), Where(file, limit.line)
+            found.append(fail("gpu_requests_equal_limits", message, *places))
+    return found
