@@ -37,9 +37,9 @@ TRACEBACK = b"traceback"
 ESCAPE = b"\x1b"
 COLOURS = re.compile(ANSI.pattern.encode())
 OF_A_PAGE = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27);")  # a log that was taken from the source of a web page
-# A line by which a logger of Python, UCX, libfabric or Slurm only tells how it goes on.
-DEBUG = re.compile(r"(?<![\w=])DEBUG(?=[ \]:|])|\bUCX +TRACE\b|<debug>|\bdebug\d?: |\blevel=debug\b")
-DEBUGGING = frozenset((b"debug", b"trace"))
+# A line by which a logger of Python, UCX (DIAG: it takes another way), libfabric or Slurm only tells how it goes on.
+DEBUG = re.compile(r"(?<![\w=])DEBUG(?=[ \]:|])|\bUCX +(?:TRACE|DIAG)\b|<debug>|\bdebug\d?: |\blevel=debug\b")
+DEBUGGING = frozenset((b"debug", b"trace", b"diag"))
 OFTEN = 64  # after this many lines with the same words and no cause, further ones are skipped
 VERY_OFTEN = 4096  # the same where they show a cause: by then most ranks have printed it
 MOST_SHAPES = 50_000

@@ -18,7 +18,7 @@ from preflight.diagnose.causes.job import (
     software,
     training,
 )
-from preflight.diagnose.causes.network import connections, fabrics, names, rdma
+from preflight.diagnose.causes.network import connections, fabrics, names, rdma, slingshot, ucx
 
 SUBJECTS = {
     "gpu": gpu.CAUSES,
@@ -30,6 +30,8 @@ SUBJECTS = {
     "connections": connections.CAUSES,
     "rdma": rdma.CAUSES,
     "fabrics": fabrics.CAUSES,
+    "slingshot": slingshot.CAUSES,
+    "ucx": ucx.CAUSES,
     "nccl": nccl.CAUSES,
     "nccl_paths": nccl_paths.CAUSES,
     "timeouts": timeouts.CAUSES,

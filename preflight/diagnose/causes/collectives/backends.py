@@ -60,6 +60,8 @@ CAUSES = (
             r"n3c105errore\b.*collective call returned error",
             r"process_group_hccl_base\.cpp:\d+",
             r"\bhcl.*hcclinternalerror",
+            r"\bhccl\w+\(.*\) failed: ",
+            r"/hcl/src/.*the condition \[.*\] failed",
         ),
         "read $HABANA_LOGS/hcl.log and synapse_log.txt of every node, the earliest error first; `hl-smi -n`"
         " shows ports that are down; set HCCL_SOCKET_IFNAME to the network that all share",

@@ -200,6 +200,22 @@ CAUSES = (
         weight=3,
     ),
     Cause(
+        "ras-names-ranks",
+        "NCCL's RAS names ranks that differ from the others: they launched fewer or more collectives, or their process does not answer",
+        (
+            r"\brank \d+ .*managed by process \d+ on node (?P<node>[\w.:-]*\w)",
+            r"\bprocess \d+ on node (?P<node>[\w.:-]*\w) managing gpus? ",
+            r"considered dead \(unreachable via the ras network\)",
+            r"missing communicator data from \d+ (?:job process|rank)",
+            r"communicator ranks have different \w+(?: operation counts)?$",
+        ),
+        "run `ncclras` again after some seconds: where the same ranks are named and stand still, their own logs, `py-spy dump` on"
+        " their processes and the kernel logs of their nodes say why; a process that is dead or missing comes first",
+        "NVIDIA/nccl, RAS; NVIDIA/nccl#1911",
+        Kind.SUSPICION,
+        weight=4,
+    ),
+    Cause(
         "launch-blocking",
         "CUDA_LAUNCH_BLOCKING=1 is set: with NCCL over the network it can lock up",
         (r"cuda_launch_blocking=1",),

@@ -124,7 +124,9 @@ CAUSES = (
             r"nvidia-imex.*(?:fail|error|not running|unavailable)\w*",
             r"nvidia-caps-imex-channels.*(?:no such|denied|missing)",
             r"cuda_error_not_permitted.*cumem",
+            r"\bcu(?:da)? failure: operation not permitted",
             r"cumem(?:create|export|import)\w* .*not permitted",
+            r"\bcumemcreate failed: 800\b",
         ),
         "`nvidia-imex-ctl -N` must show every node READY, and the container must have"
         " /dev/nvidia-caps-imex-channels/channel0; NCCL_MNNVL_ENABLE=0 works around it",
@@ -136,7 +138,7 @@ CAUSES = (
     Cause(
         "nccl-no-transport",
         "NCCL has no path between two ranks: each possible one is switched off or cannot be used",
-        (r"nccl warn no transport found for rank",),
+        (r"nccl warn no transport found for rank", r"nccl warn rank \d+ has no transport for"),
         "unset NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, NCCL_IB_DISABLE and NCCL_NET; two nodes need a network that"
         " both see, two GPUs of a node at least shared memory (/dev/shm, the same IPC namespace)",
         "NVIDIA/nccl, src/transport.cc",
@@ -226,6 +228,6 @@ CAUSES = (
         "NVIDIA/nccl#1234",
         Kind.SUSPICION,
         weight=3,
-        unless=(r"nccl info",),
+        unless=(r"nccl info", r"failed: 800\b"),
     ),
 )

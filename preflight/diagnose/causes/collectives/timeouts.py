@@ -36,6 +36,22 @@ CAUSES = (
         weight=6,
     ),
     Cause(
+        "deepep-timeout",
+        "a rank waited for tokens of another rank in DeepEP: that rank ended or did not come to the call, or RDMA or NVLink between them"
+        " lost the message",
+        (
+            r"\bdeepep (?:dispatch|combine|notify|hybrid|rdma|nvlink|gin|pp) .*\btimeout\b",
+            r"\bdeepep error: (?:cpu recv )?timeout\b",
+            r"\bdeepep timeout (?:for|check failed)\b",
+        ),
+        "the ranks behind `src`, `dst` or `RDMA` that most lines name: their own logs first; then the path between the nodes"
+        " (`ib_write_bw` on the adapters of NVSHMEM_HCA_LIST, NVSHMEM_IB_GID_INDEX, lossless settings of the switches), and NVLink inside one",
+        "deepseek-ai/DeepEP#137",
+        Kind.SUSPICION,
+        check="rdma.no_errors_were_counted_during_the_run",
+        weight=7,
+    ),
+    Cause(
         "monitored-barrier",
         "a rank did not reach a barrier in time",
         (
@@ -150,6 +166,7 @@ CAUSES = (
             r"replica \S+ exited with a non-zero status",
             r"essential container in task exited",
             r"mpi communication peer process has unexpectedly disconnected",
+            r"handle_cq_error\b.* - canceled\b",
         ),
         "look for the rank that failed first: its own log (torchrun --tee 3 --log-dir) has the cause, not this table",
         "pytorch/pytorch, torch.distributed.elastic",

@@ -31,6 +31,18 @@ CAUSES = (
         weight=6,
     ),
     Cause(
+        "rocm-resources",
+        "the ROCm runtime did not get what it needs for a queue of an AMD GPU: GPU memory for scratch, threads, open files, or the GPU"
+        " itself does not answer",
+        (r"hsa_status_error_out_of_resources",),
+        "`rocm-smi --showpids --showmeminfo vram` for what else holds the GPU, `dmesg -T | grep amdgpu` for a GPU that does not answer;"
+        " `ulimit -n -u` in the job",
+        "StanfordLegion/legion#1339; ROCm/legacy-rocm-build#4226",
+        Kind.SUSPICION,
+        check="gpu.no_other_program_uses_them",
+        weight=5,
+    ),
+    Cause(
         "gaudi-reset",
         "the driver reset a Gaudi device that did not answer any more",
         (r"habanalabs.*going to hard-reset", r"habanalabs.*heartbeat fail\w*"),

@@ -103,6 +103,14 @@ CAUSES = (
         weight=3,
     ),
     Cause(
+        "no-nvswitch",
+        "the fabric manager found no NVSwitch: this machine needs none, and that its service ends breaks nothing",
+        (r"\bnv_warn_nothing_to_do\b",),
+        "`systemctl disable --now nvidia-fabricmanager` on machines whose GPUs are not on an NVSwitch",
+        "NVIDIA/gpu-operator#610",
+        Kind.NOTE,
+    ),
+    Cause(
         "gpu-busy",
         "the GPU refuses another process: exclusive compute mode, or a process that was left behind",
         (

@@ -31,7 +31,7 @@ CAUSES = (
         "kernel drivers; NVIDIA/nccl#1402",
         check="rdma.no_link_went_down_during_the_run",
         weight=6,
-        unless=(r"docker", r"veth", r"br-", r"link becomes ready", r"\bvirbr", r"\bcni"),
+        unless=(r"docker", r"veth", r"br-", r"link becomes ready", r"\bvirbr", r"\bcni", r"\bsata link"),
     ),
     Cause(
         "link-flapping",

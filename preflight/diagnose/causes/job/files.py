@@ -29,7 +29,7 @@ CAUSES = (
         "errno(3)",
         check="files.there_is_room",
         weight=5,
-        unless=(r"namespace", r"/dev/shm", r"/sys/fs/cgroup", r"fallocate", r"ftruncate", r"torch_\d+"),
+        unless=(r"namespace", r"/dev/shm", r"/sys/fs/cgroup", r"fallocate", r"ftruncate", r"\bshmget\b", r"torch_\d+"),
     ),
     Cause(
         "permission-denied",

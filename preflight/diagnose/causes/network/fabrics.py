@@ -1,8 +1,9 @@
-"""Which words do EFA, Slingshot, UCX, SHARP and NVSHMEM use?"""
+"""Which words do EFA, PSM, NVSHMEM and SHARP use?"""
 
 from __future__ import annotations
 
 from preflight.diagnose.cause import Cause, Kind
+from preflight.diagnose.causes.network.slingshot import ENDED_ON_SLINGSHOT
 
 # Calls before the first message: of the plug-in of NCCL, of MPICH and of Intel MPI, of libfabric's own providers.
 OPENED = (
@@ -39,30 +40,6 @@ CAUSES = (
         check="rdma.devices_can_be_opened",
         weight=5,
         unless=(r"nccl info net/ofi (?:failed to initiali\w+|no eligible)",),
-    ),
-    Cause(
-        "cxi-no-service",
-        "libfabric may not use the Slingshot adapters: this process has no virtual network (VNI) and no service of its own",
-        (
-            r"failed to find valid default rgroup and vni",
-            r"couldn't open a fabric access domain.*function not implemented",
-            r"\bvni_not_found\b",
-            r"\bcxil_alloc_svc: ",
-        ),
-        "start the ranks with srun (SwitchType=switch/hpe_slingshot; `--network=single_node_vni` on one node,"
-        " job_vni for others); run `cxi_service list` on the node; a container needs /dev/cxi* and SLINGSHOT_*"
-        " of the step",
-        "aws/aws-ofi-nccl#801; openpmix/prrte#2004; mochi-hpc/mochi-margo#305",
-        weight=6,
-    ),
-    Cause(
-        "cxi-queue-full",
-        "MPI on Slingshot cannot post messages any more: a completion queue is full, and the ranks wait",
-        (r"ofi is failing to make progress on posting", r"suspects a hang due to completion queue exhaustion"),
-        "set FI_CXI_DEFAULT_CQ_SIZE=131072 on all ranks; set FI_CXI_RX_MATCH_MODE=hybrid where many messages"
-        " arrive before they are asked for",
-        "ofiwg/libfabric#9286",
-        weight=8,
     ),
     Cause(
         "efa-security-group",
@@ -141,6 +118,7 @@ CAUSES = (
         unless=(
             r"previously (?:established|responsive)",
             r"bad queue pair \(qp\)",
+            *ENDED_ON_SLINGSHOT,
             *OPENED,
         ),
     ),
@@ -175,14 +153,6 @@ CAUSES = (
         weight=6,
     ),
     Cause(
-        "cxi-match-entries",
-        "a Slingshot adapter ran out of entries for messages that nobody has asked for yet",
-        (r"le resources not recovered", r"fi_cxi_rx_match_mode=\[?hybrid"),
-        "FI_CXI_RX_MATCH_MODE=hybrid (or software) on all ranks; with it, a larger FI_CXI_REQ_BUF_SIZE",
-        "ofiwg/libfabric, fi_cxi(7)",
-        weight=6,
-    ),
-    Cause(
         "nvshmem-transport",
         "NVSHMEM could not start its transport between GPUs: GPUDirect is missing, the driver does not let a GPU"
         " ring the adapter's doorbell, or the container has too few rights",
@@ -199,23 +169,6 @@ CAUSES = (
         Kind.SUSPICION,
         check="rdma.adapters_reach_gpu_memory",
         weight=7,
-    ),
-    Cause(
-        "ucx-error",
-        "UCX could not reach a peer or found no transport",
-        (
-            r"ucx +error",
-            r"no active messages transport",
-            r"destination is unreachable",
-            r"uct_\w+.*failed",
-            r"ucp_ep_create.*failed",
-            r"failed to (?:resolve ucx endpoint|receive ucx worker address)",
-        ),
-        "set UCX_NET_DEVICES and UCX_TLS to the network that all nodes share; `ucx_info -d` on both ends",
-        "openucx/ucx#5148",
-        Kind.SUSPICION,
-        check="mesh.every_node_reaches_every_other_on_random_ports",
-        weight=3,
     ),
     Cause(
         "sharp-manager",

@@ -11,6 +11,7 @@ CAUSES = (
         (
             r"unable to open device",
             r"ibv_open_device failed",
+            r"ibv_open_device\(\S*\) failed: (?!cannot allocate)",
             r"failed to open device.*uverbs",
             r"/dev/infiniband.*(?:no such|permission|denied)",
             r"open_device.*(?:permission denied|operation not permitted)",
@@ -158,6 +159,7 @@ CAUSES = (
         "NVIDIA/nccl#2013",
         check="rdma.ports_are_in_the_subnet_of_their_rail",
         weight=7,
+        unless=(r"retrying \d+/\d+ after",),
     ),
     Cause(
         "rdma-gid-changed",
@@ -190,6 +192,7 @@ CAUSES = (
             r"(?:failed to|couldn't|unable to) create (?:\w+ )?(?:qp|cq|srq)\b",
             r"ibv_create_srq(?:\(\))? failed",
             r"ibv_create_\w+\(.*\) failed: cannot allocate memory",
+            r"mlx5dv_devx_obj_create\(.*\) failed, syndrome",
             r"rdma transports are disabled because max locked memory",
             r"mlx5dv_create_(?:qp|cq)\(.*failed",
             r"rlimit_memlock is \d+ bytes",
@@ -258,7 +261,8 @@ CAUSES = (
         (
             r"reg_mr\w*\b.*bad address",
             r"failed to register memory 0x\w+: bad address",
-            r"register.*mem_type bit 0x2\b",
+            r"register.*mem_type bit 0x(?!1\b)\w+",
+            r"failed to register address \S+ \((?:cuda|rocm|ze)\b",
             r"couldn't (?:allocate|register) (?:gpu )?mr\b",
             r"failed to create mr\b",
         ),

@@ -8,6 +8,14 @@ from tests.diagnose.causes.lines import found
 
 LINES = (
     (
+        "HCCL demo error: In function run(): hcclAllReduce(sendbuff, recvbuff, count, comm, stream) failed: A device is busy or an internal check failed",
+        "gaudi-collective",
+    ),
+    (
+        "/src/hcl/src/platform/gen2_arch_common/credit_manager.cpp:31(allocNextCredit): The condition [ prev != target ] failed. No available intermediate buffer",
+        "gaudi-collective",
+    ),
+    (
         "[rank1]: EI0006: [PID: 12] 2025-04-08-18:07:20 Getting socket times out. Reason: Remote Rank did not send",
         "hccl-connect",
     ),

@@ -7,6 +7,13 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("  Communicator ranks have different AllGather operation counts", "ras-names-ranks"),
+    ("  1 job process is considered dead (unreachable via the RAS network)", "ras-names-ranks"),
+    ("  Process 60004 on node 10.4.109.13 managing GPU 0", "ras-names-ranks"),
+    (
+        "  Rank 2 has launched up to operation 7 -- GPU 2 managed by process 9 on node 10.4.109.13",
+        "ras-names-ranks",
+    ),
     ("Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10", "duplicate-gpu"),
     ("ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister", "nccl-symbol-missing"),
     (

@@ -7,6 +7,9 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("E1228 10:31:02.11 41102 nvlink_transport.cpp:617] NvlinkTransport: cuMemCreate failed: 800", "nccl-imex"),
+    ("mscclpp.CuError: (800, 'Call to cuMemCreate failed (Cu failure: operation not permitted)')", "nccl-imex"),
+    ("n1:1:2 [0] NCCL WARN Rank 3 has no transport for send peer 4 on channel 0/0", "nccl-no-transport"),
     ("n1:1:2 [0] graph/topo.h:230 NCCL WARN Could not find NET with id 0", "nccl-topology"),
     (
         "NCCL WARN NET/IB : Attempted to connect incompatible devices: [0]mlx5_0:1/IB and [0]mlx5_2:1/RoCE.",

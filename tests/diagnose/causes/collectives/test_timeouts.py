@@ -8,6 +8,12 @@ from tests.diagnose.causes.lines import found
 
 LINES = (
     (
+        "DeepEP dispatch forwarder timeout (RDMA meta), channel: 4, RDMA: 1, nvl: 6, src RDMA lane: 0, dst NVL: 3, meta: 0, 0, 0, 0",
+        "deepep-timeout",
+    ),
+    ("Warning: DeepEP timeout for dispatch receive, rank 3, local_expert_idx 1, src_rank 7", "deepep-timeout"),
+    ("RuntimeError: DeepEP error: timeout (dispatch CPU)", "deepep-timeout"),
+    (
         "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600027 milliseconds before timing out.",
         "collective-timeout",
     ),

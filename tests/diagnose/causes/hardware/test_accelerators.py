@@ -7,6 +7,10 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    (
+        ":0:rocdevice.cpp :2652: 4238 us: 48946: [tid:0x7f] Device::callbackQueue aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the necessary resources. code: 0x1008",
+        "rocm-resources",
+    ),
     ("ERROR  TDRV:  NRT:nrt_allocate_neuron_cores  Unable to get exclusive access", "neuron-cores-busy"),
     ("RuntimeError: synStatus=26 [Generic failure] Device acquire failed.", "gaudi-device"),
     ("habanalabs accel0: going to hard-reset device", "gaudi-reset"),

@@ -9,6 +9,9 @@ from preflight.tables import xids
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("amdgpu 0000:83:00.0: amdgpu: ASIC reset failed with error, -121 for drm dev, 0000:83:00.0", "gpu-reset"),
+    ("amdgpu 0000:03:00.0: amdgpu: SMU: response:0xFFFFFFFF for index:47 param:0x0 message:Mode1Reset?", "gpu-reset"),
+    ("amdgpu 0000:65:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE", "gpu-reset"),
     (
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB",
         "gpu-out-of-memory",

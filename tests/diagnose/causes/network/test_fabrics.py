@@ -8,13 +8,8 @@ from preflight.diagnose import diagnose
 from tests.diagnose.causes.lines import found
 
 LINES = (
-    ("cxip_nic_get_rgroup_vni():253<warn> : Failed to find valid default rgroup and vni for cxi0", "cxi-no-service"),
     ("NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available", "efa-no-provider"),
     ("Error 4126: Unresponsive receiver (reachable by EFA device but handshake failed)", "efa-security-group"),
-    (
-        "PE 0: MPICH WARNING: OFI is failing to make progress on posting a receive. MPICH suspects a hang due to completion queue exhaustion.",
-        "cxi-queue-full",
-    ),
     (
         "src/host/transport/transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA",
         "nvshmem-transport",
@@ -52,11 +47,6 @@ LINES = (
     ),
     ("node1.329747PSM2 can't open hfi unit: -1 (err=23)", "psm-not-opened"),
     ("n1:rank1: PSM3 can't open nic unit: 0 (err=23)", "psm-not-opened"),
-    (
-        "cxi0: LE resources not recovered during flow control. FI_CXI_RX_MATCH_MODE=[hybrid|software] is required",
-        "cxi-match-entries",
-    ),
-    ("[n2:12345] pml_ucx.c:472  Error: Failed to resolve UCX endpoint for rank 0", "ucx-error"),
     (
         "[1530549338.25] [n1:20497:0] rc_iface.c:966  UCX  ERROR failed to create qp: Invalid argument",
         "rdma-queue-pair",

@@ -8,6 +8,14 @@ from tests.diagnose.causes.lines import found
 
 LINES = (
     (
+        "[1700000000.11] [n3:7:0]  ib_md.c:1678 UCX  ERROR ibv_open_device(mlx5_0) failed: Permission denied",
+        "rdma-device-not-opened",
+    ),
+    (
+        "n1:1:2 [0] NCCL INFO Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID ::ffff:10.0.0.3, remote GID ::ffff:10.0.0.4, retrying 1/34 after 100 msec of sleep",
+        "",
+    ),
+    (
         "NCCL WARN NET/IB : bnxt_re0:1 unknown event type 'GID table change' (18)",
         "rdma-gid-changed",
     ),
