@@ -44,6 +44,11 @@ PATTERNS = (
     ("unjoined_ranks", r"\bmissing ranks: \{([\d, ]+)\}"),
     ("expected_ranks", r"\bexpected ranks: \{([\d, ]+)\}"),
     ("behind", r"\branks? ([\d, ]+) failed to pass monitoredbarrier"),
+    ("stalled", r"\[missing ranks: ([\d, ]+)\]"),
+    ("stalled_list", r"\bmissing ranks:$"),
+    ("stalled_rank", r"(?:^|[ >:])(\d+): \[.*\ballreduce\b"),
+    ("stalled_rank", r"(?:^|[ >:])(\d+): \[.*\bbroadcast\b"),
+    ("stalled_rank", r"(?:^|[ >:])(\d+): \[.*\ballgather\b"),
 )
 
 
@@ -73,10 +78,13 @@ class Facts:
     enqueued: dict[int, int] = field(default_factory=dict)
     calls: dict[int, list[Call]] = field(default_factory=dict)  # of the flight recorder, by rank
     late: set[int] = field(default_factory=set)
+    stalled: set[int] = field(default_factory=set)  # ranks that Horovod waits for
+    size_of: dict[int, int] = field(default_factory=dict)  # rank -> the most ranks that its own lines count
     unjoined: list[Unjoined] = field(default_factory=list)
     members: Counter[int] = field(default_factory=Counter)  # ranks that Lightning started to join, and how often
     is_complete: bool = False  # whether all ranks have joined
     _table: dict[str, str] = field(default_factory=dict)
+    _lists_stalled: bool = False
 
     def take(self, name: str, found: Match[str], line: Line) -> None:
         """A line that one of the patterns fits."""
@@ -90,6 +98,9 @@ class Facts:
             "rank": self._rank,
             "exit": self._exit,
             "behind": self._behind,
+            "stalled": self._stalled,
+            "stalled_list": self._stalled_list,
+            "stalled_rank": self._stalled_rank,
             "unjoined": self._unjoined,
             "unjoined_call": self._unjoined_call,
             "unjoined_ranks": self._unjoined_ranks,
@@ -109,8 +120,7 @@ class Facts:
             _add(self.versions.setdefault(name, {}), found[1])
         else:
             size = int(found[2] if name == "joined" else found[1])
-            if 0 < size <= MOST_RANKS:
-                self.sizes[size] += 1
+            self._size(size, line.rank)
 
     def hear(self, line: Line) -> None:
         """Count a line for its rank, whatever it says."""
@@ -118,6 +128,12 @@ class Facts:
             self.heard.add(line.rank)
             if line.node:
                 self.node_of.setdefault(line.rank, line.node)
+
+    def _size(self, size: int, rank: int) -> None:
+        if 0 < size <= MOST_RANKS:
+            self.sizes[size] += 1
+            if 0 <= rank < MOST_RANKS:
+                self.size_of[rank] = max(size, self.size_of.get(rank, 0))
 
     def _communicator(self, found: Match[str], line: Line) -> None:
         rank, size = int(found[1]), int(found[2])
@@ -161,6 +177,20 @@ class Facts:
         del line
         self.late |= {int(word) for word in found[1].replace(",", " ").split()[:1024]}
 
+    def _stalled(self, found: Match[str], line: Line) -> None:
+        del line
+        self.stalled |= set(_numbers(found[1]))
+
+    def _stalled_list(self, found: Match[str], line: Line) -> None:
+        """A later Horovod writes a line for each rank below these words."""
+        del found, line
+        self._lists_stalled = True
+
+    def _stalled_rank(self, found: Match[str], line: Line) -> None:
+        del line
+        if self._lists_stalled:
+            self.stalled |= set(_numbers(found[1]))
+
     def _unjoined(self, found: Match[str], line: Line) -> None:
         del line
         if len(self.unjoined) < MOST_UNJOINED:
@@ -190,7 +220,7 @@ class Facts:
     def _member(self, found: Match[str], line: Line) -> None:
         del line
         if int(found[1]) < int(found[2]) <= MOST_RANKS:
-            self.sizes[int(found[2])] += 1
+            self._size(int(found[2]), int(found[1]))
             self.members[int(found[1])] += 1
 
     def _complete(self, found: Match[str], line: Line) -> None:
@@ -226,7 +256,7 @@ class Facts:
 
     def hang(self) -> Hang | None:
         """The collective in which most ranks waited, and who was not there; None where no watchdog spoke."""
-        recorded = hang_of(self.calls) or self._reported()
+        recorded = hang_of(self.calls) or self._reported() or self._of_horovod()
         if recorded is not None or not self.timeouts:
             return recorded
         counted = Counter(self.timeouts.values())
@@ -255,6 +285,10 @@ class Facts:
                 waiting = tuple(rank for rank in one.expected if rank not in one.missing)
                 return Hang(one.sequence, one.operation or "COLLECTIVE", -1, waiting, one.missing)
         return None
+
+    def _of_horovod(self) -> Hang | None:
+        missing = tuple(sorted(self.stalled))
+        return Hang(-1, "an operation of Horovod", -1, (), missing) if missing else None
 
     def _mismatch(self, sequence: int) -> str:
         """What differs between ranks at the same sequence number."""

@@ -20,9 +20,22 @@ ENDINGS = frozenset(
     ("rank-failed-elsewhere", "cancelled", "time-limit", "preempted", "node-fail")
 )  # then what is left is killed
 STRONG = 5  # a weight from which a cause explains others of its kind
-WATCHDOGS = frozenset(("collective-timeout", "nccl-remote-error", "heartbeat-timeout"))  # they abort ranks
+# What aborts ranks: watchdogs, and libraries that lost a queue after another one had failed.
+WATCHDOGS = frozenset(("collective-timeout", "nccl-remote-error", "heartbeat-timeout", "rdma-flushed"))
+HANGS = frozenset(("collective-timeout", "monitored-barrier", "heartbeat-timeout", "horovod-stalled"))
 # What a rank also meets when another one ended: of the same grade as that one's own failure, and less likely first.
-ECHOES = frozenset(("rdma-transport-retry", "rdma-rnr-retry", "efa-peer-lost", "mpi-daemon-lost", "nccl-local-socket"))
+ECHOES = frozenset(
+    (
+        "rdma-transport-retry",
+        "rdma-rnr-retry",
+        "efa-peer-lost",
+        "mpi-daemon-lost",
+        "nccl-local-socket",
+        "cxi-undeliverable",
+        "cxi-peer-gone",
+    )
+)
+JOINING = frozenset(("not-all-joined", "late-start", "store-wait-timeout", "rendezvous-connection"))
 COLLECT = (
     "the output of every rank and node from its first line (torchrun --tee 3 --log-dir DIR), not only rank 0's",
     "NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment of the next run",
@@ -36,7 +49,10 @@ BY_NAME = {cause.name: cause for cause in CAUSES}
 def conclude(gathered: Gatherer) -> Diagnosis:
     """The diagnosis of everything that was gathered."""
     job = gathered.facts.job()
-    findings = [*gathered.findings(), *_derived(gathered.facts, job)]
+    findings = gathered.findings()
+    findings += _derived(gathered.facts, job)
+    if not gathered.progress and JOINING & {finding.cause.name for finding in findings}:
+        findings += _sizes(gathered.facts)
     raised = _unknown_exception(gathered)
     if raised is not None:
         findings = [*(one for one in findings if one.evidence[0].line or one.cause.name != "not-all-joined"), raised]
@@ -117,8 +133,11 @@ def _as_echo(finding: Finding) -> Finding:
 def _grade(finding: Finding, among: AbstractSet[str] = frozenset()) -> int:
     """The kind that a finding counts as.
 
-    One that the training survived is a note; an abort that no watchdog explains counts for more.
+    One that the training survived is a note, as is a service that has nothing to do; an abort that no watchdog explains
+    counts for more.
     """
+    if finding.cause.name == "fabric-manager" and "no-nvswitch" in among:
+        return Kind.NOTE
     if finding.cause.name == "aborted" and not WATCHDOGS & among:
         return Kind.SUSPICION
     if finding.survived:
@@ -225,13 +244,27 @@ def _joining(facts: Facts) -> list[Finding]:
     return [_made("not-all-joined", f"{len(members)} of {size} ranks began to join")] if missing else []
 
 
+def _sizes(facts: Facts) -> list[Finding]:
+    """Ranks that count more or fewer ranks than most, where they did not find each other."""
+    counted: dict[int, list[int]] = {}
+    for rank, size in sorted(facts.size_of.items()):
+        counted.setdefault(size, []).append(rank)
+    if len(counted) < 2:
+        return []
+    usual = max(counted, key=lambda size: (len(counted[size]), -counted[size][0]))
+    others = {size: ranks for size, ranks in counted.items() if size != usual}
+    words = "; ".join(f"{_ranks(tuple(ranks))}: {size}" for size, ranks in others.items())
+    made = _made("world-size-mismatch", f"world size by rank: {words}; {_ranks(tuple(counted[usual]))}: {usual}")
+    return [replace(made, ranks=tuple(rank for ranks in others.values() for rank in ranks))]
+
+
 def _made(name: str, detail: str) -> Finding:
     return Finding(BY_NAME[name], (Evidence("(all files)", 0, detail),), 1, detail=detail)
 
 
 def _with_detail(finding: Finding, job: Job) -> Finding:
     """What the job as a whole adds: for a collective, who was missing from it."""
-    if finding.cause.name in {"collective-timeout", "monitored-barrier", "heartbeat-timeout"} and job.hang is not None:
+    if finding.cause.name in HANGS and job.hang is not None:
         return replace(finding, detail=hang_text(job.hang))
     return finding
 

@@ -112,3 +112,13 @@ def test_ranks_that_reported_no_timeout_may_have_ended_before_it():
     assert "ranks 0, 2, 3 reported nothing" in diagnosis.causes[0].detail
     assert "had not come to it" not in diagnosis.causes[0].detail
     assert "collective-timeout" not in {finding.cause.name for finding in diagnosis.consequences}
+
+
+def test_horovod_names_the_ranks_that_it_waits_for():
+    """Behind each operation, or, in a later Horovod, in a list below; a list of a program is none."""
+    early = ["W operations.cc:588] HorovodBroadcast_global_step_0 [missing ranks: 1, 4]"]
+    later = ["Missing ranks:", "2: [broadcast_parameters/allreduce.conv1.weight, x ...]", "3: [allreduce.conv1.weight]"]
+    for lines, missing in ((early, (1, 4)), (later, (2, 3)), (later[1:], None)):
+        hang = diagnose(lines).job.hang
+        assert (hang.missing if hang is not None else None) == missing
+    assert "ranks 1, 4, which had not come to it" in diagnose(early).causes[0].detail

@@ -131,3 +131,27 @@ def test_between_files_without_times_a_ranks_own_failure_comes_before_a_lost_pee
     assert diagnose([RETRIED, FAULT]).causes[0].cause.name == "rdma-transport-retry"
     (tmp_path / "b.log").write_text("step 1\n")
     assert diagnose_files(names).causes[0].cause.name == "rdma-transport-retry"
+
+
+SIZES = tuple(f"[rank{rank}]: world_size={8 if rank == 2 else 4} rank={rank}" for rank in range(4))
+NOT_JOINED = (
+    "[rank0]: torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 3/4 clients joined."
+)
+
+
+def test_a_rank_that_counts_other_ranks_than_most_is_named():
+    """Where the ranks did not find each other; else a group of another size may be meant."""
+    first = diagnose([*SIZES, NOT_JOINED]).causes[0]
+    assert (first.cause.name, first.ranks) == ("world-size-mismatch", (2,))
+    assert "rank 2: 8; ranks 0, 1, 3: 4" in first.detail
+    assert diagnose(SIZES).causes == ()
+    later = diagnose([*SIZES, "step 1 loss 2", NOT_JOINED])
+    assert "world-size-mismatch" not in [one.cause.name for one in later.causes]
+
+
+def test_a_fabric_manager_without_a_switch_is_no_failure():
+    """Its service ends, and the machine needs none."""
+    ended = "n7 systemd[1]: nvidia-fabricmanager.service: Failed with result 'exit-code'."
+    query = "n7 nv-fabricmanager[7]: request to query NVSwitch device information failed with error"
+    assert [one.cause.name for one in diagnose([ended]).causes] == ["fabric-manager"]
+    assert not diagnose([f"{query}:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]", ended]).has_failed
