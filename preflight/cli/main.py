@@ -195,14 +195,14 @@ def _train(words: argparse.Namespace) -> int:
 
 def _facts(words: argparse.Namespace) -> int:
     from preflight.cli.facts import show_facts
-    from preflight.options.options import parse_options
+    from preflight.options.parse import parse_options
 
     return show_facts(parse_options(vars(words), command=_command()))
 
 
 def _launch(words: argparse.Namespace) -> int:
     from preflight.cli import launch
-    from preflight.options.options import parse_options
+    from preflight.options.parse import parse_options
 
     if words.part == "check":
         options = parse_options(vars(words), command=_command())
@@ -256,7 +256,7 @@ def _diagnose(words: argparse.Namespace) -> int:
             "diagnose: wanted LOG, what the job printed, or --match PATTERN or --pid N of one that hangs now"
         )
     if is_live:
-        from preflight.options.options import parse_options
+        from preflight.options.parse import parse_options
 
         options = parse_options(vars(words), command=_command())
         return diagnose.look_at_job(options, match=words.match or "", pids=words.pid or [])

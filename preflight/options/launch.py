@@ -15,7 +15,8 @@ from preflight.launch.address import address_of
 from preflight.launch.field import value_of
 from preflight.launch.job import Starting
 from preflight.launch.plan import OF_MANIFESTS, LaunchFiles, Plan
-from preflight.options.options import Options, parse_options
+from preflight.options.options import Options
+from preflight.options.parse import checked, parse_options
 
 SETTINGS_FILE = "preflight.toml"
 INTERPRETER = re.compile(r"/[A-Za-z0-9_./+@-]*/python[0-9.]*")
@@ -61,7 +62,7 @@ def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) ->
     if launcher and starting.refusal:
         starting = Starting()  # the files start nothing here: the launcher named by hand starts the reference job
     python = interpreter_of(files) if options.python is None and not options.wrap else ""
-    return replace(
+    read = replace(
         options,
         python=python or options.python,
         found_python=python,
@@ -71,7 +72,8 @@ def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) ->
         same=tuple(dict.fromkeys((*options.same, *alike_on_nodes(files)))),
         starting=starting,
         launcher=launcher or starting.launcher or options.launcher,
-    ).checked()
+    )
+    return checked(read)
 
 
 def interpreter_of(files: LaunchFiles) -> str:

@@ -1,17 +1,13 @@
-"""Which options are there, and what did the user ask for with them?"""
+"""Which options are there, and what follows from those that were given?"""
 
 from __future__ import annotations
 
 import os
-import re
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-from preflight.errors import UsageError
 from preflight.facts.racks import Racks, read_topology
 from preflight.hosts import Host, parse_hosts
 from preflight.launch.job import Starting
@@ -63,7 +59,8 @@ def _startable() -> tuple[str, ...]:
     return startable()
 
 
-def _launcher(name: str) -> Launcher:
+def launcher_row(name: str) -> Launcher:
+    """The launcher of that name; what is not started is not imported."""
     from preflight.launch.launchers import LAUNCHERS
 
     return LAUNCHERS[name]
@@ -425,7 +422,7 @@ class Options:
     @property
     def needs_trust(self) -> bool:
         """Whether the nodes must be able to log in to each other: for --ssh-trust, or because the launcher does it."""
-        return self.ssh_trust or _launcher(self.launcher).needs_logins or self.starting.logs_in
+        return self.ssh_trust or launcher_row(self.launcher).needs_logins or self.starting.logs_in
 
     @property
     def folder(self) -> Path:
@@ -438,68 +435,10 @@ class Options:
         layers = [("launch files", dict(self.launch_variables)), ("--env", variables(self.env))]
         return [(name, layer) for name, layer in layers if layer]
 
-    def checked(self) -> Options:
-        """These options. Raises UsageError for the first with a value that cannot be."""
-        for each in OPTIONS.values():
-            value = getattr(self, each.field)
-            if each.choices and value not in each.choices:
-                raise UsageError(f"--{each.name} {value!r}: not supported; wanted one of {', '.join(each.choices)}")
-        if self.ranks_per_node != "auto" and not re.fullmatch(r"[1-9][0-9]{0,3}", self.ranks_per_node):
-            raise UsageError(f"--ranks-per-node {self.ranks_per_node!r}: wanted a number from 1, or auto")
-        if not 5.0 <= self.deadline_seconds <= 86400.0:
-            raise UsageError(f"--deadline {self.deadline_seconds:g}: wanted 5 to 86400 seconds")
-        if self.need is not None and not 1 <= self.need <= len(self.hosts) and self.from_run is None:
-            raise UsageError(f"--need {self.need}: wanted a number from 1 to {len(self.hosts)}, the hosts given")
-        row = _launcher(self.launcher)
-        if self.strategy != "ddp" and row.strategy:
-            raise UsageError(f"--strategy {self.strategy}: --launcher {self.launcher} trains with {row.trains_with}")
-        self.reach  # noqa: B018 - raises for words that cannot be split
-        self.layers  # noqa: B018
-        self.sweep  # noqa: B018
-        self.tests_of_vendors  # noqa: B018
-        self._check_paths()
-        return self
-
     @property
     def paths_to_share(self) -> tuple[str, ...]:
         """The folders that all nodes must share: those of --shared, and the one that the checkpoint is written to."""
         return tuple(dict.fromkeys((*self.shared, *filter(None, [self.checkpoint_dir]))))
 
-    def _check_paths(self) -> None:
-        if self.checkpoint_dir and not self.checkpoint_dir.startswith("/"):
-            raise UsageError(f"--checkpoint-dir {self.checkpoint_dir}: wanted a path from /, the same on every node")
-        for name, paths in (("--shared", self.shared), ("--same", self.same)):
-            for path in paths:
-                if not path.startswith("/") or "\0" in path:
-                    raise UsageError(f"{name} {path!r}: wanted a full path, the same on every node")
-        if self.from_run is not None and self.from_run.exists() and not self.from_run.is_dir():
-            raise UsageError(f"--from {self.from_run}: not a folder")
-        if self.need is not None and self.reuse is not None:
-            raise UsageError("--need with --reuse: what was measured holds for all of its nodes; leave one of them out")
-        if self.from_run is not None and self.dry_run:
-            raise UsageError("--dry-run with --from: a stored run contacts no host anyway; leave one of them out")
-        if self.report_dir is not None and self.report_dir.exists() and not self.report_dir.is_dir():
-            raise UsageError(f"--report-dir {self.report_dir}: exists and is not a folder")
-
 
 OPTIONS = options_of(Options)
-
-
-def parse_options(values: Mapping[str, Any], *, command: tuple[str, ...], verbosity: str = "summary") -> Options:
-    """The typed options from what a parser gave, field -> value; None and a missing field are the default.
-
-    Raises UsageError for the first that cannot be.
-    """
-    given = {name: values[name] for name in OPTIONS if values.get(name) is not None}
-    for name in ("hosts", "from_run"):  # an empty value is an unset variable of a script; it must not mean local
-        if name in given and not given[name].strip():
-            wanted = "node1,node2 or 'node[1-8]', or the option left out" if name == "hosts" else "the folder of a run"
-            raise UsageError(f"--{OPTIONS[name].name} is empty (a variable that is not set?): wanted {wanted}")
-    if "hosts" in given and "from_run" in given:
-        raise UsageError("--hosts with --from: a stored run is of its own hosts; leave one of them out")
-    if "from_run" in given:
-        for name in (name for name in given if OPTIONS[name].is_live):
-            # It would be taken for answered by a run that was never asked.
-            raise UsageError(f"--{OPTIONS[name].name} with --from: a stored run asks no node; leave one of them out")
-    read = {name: OPTIONS[name].read(value) for name, value in given.items()}
-    return Options(**read, command=command, verbosity=verbosity).checked()

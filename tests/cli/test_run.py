@@ -19,7 +19,7 @@ COUNTING = """
 import collections, json, pathlib, sys, threading
 
 counted = {
-    "options/options.py": {"parse_options"},
+    "options/parse.py": {"parse_options"},
     "options/settings.py": {"load_settings"},
     "hosts.py": {"parse_hosts"},
     "launch/read.py": {"read_files"},
