@@ -1,78 +1,15 @@
-"""What did the mesh, the bench and the reference training measure? Each is the section of that name in report.json."""
+"""What did the benchmark measure, what was expected, and who is slow? The section `bench` of report.json."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Literal
 
-import msgspec
-
 from preflight.errors import NotMeasured
+from preflight.results.measured import Measured
 
-Reason = Literal[
-    "refused", "filtered", "reset", "no_echo", "wrong_peer", "unreachable", "looped", "local", "not_attested"
-]
 Direction = Literal["egress", "ingress", "both", "path"]
 RING = "NCCL_ALGO=Ring"  # the group of the results for which NCCL was held to a ring
-
-
-class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of every section: frozen, and strict when a stored run is read again."""
-
-
-class Edge(Measured, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
-    """One ordered pair that failed: `source` connected (or tried) to a random port of `target`."""
-
-    source: str
-    target: str
-    port: int
-    reason: Reason
-    detail: str = ""
-
-
-class Filter(Measured, frozen=True, kw_only=True):
-    """A rule of a node's packet filter: whose it is, the chain that holds it, and its words."""
-
-    tool: str
-    place: str
-    rule: str
-
-
-class Way(Measured, frozen=True, kw_only=True):
-    """How packets to a peer that was not reached leave a node, as its kernel says."""
-
-    to: str
-    interface: str = ""
-    gateway: str = ""
-    hardware: str = ""  # of the next hop; "" where the kernel has none
-    state: Literal["", "known", "permanent", "unanswered", "no route"] = ""
-
-
-class Rendezvous(Measured, frozen=True, kw_only=True):
-    """Connections of every other node to the very port where rank 0 will listen, with data and an answer."""
-
-    node: str  # where rank 0 listens
-    address: str
-    port: int
-    tried: int
-    failed: tuple[Edge, ...] = ()
-    filters: dict[str, tuple[Filter, ...]] = {}  # by node, where a connection failed and the rules could be read
-    unmeasured: dict[str, str] = {}
-
-
-class Mesh(Measured, frozen=True, kw_only=True):
-    """Connections on random ports over the training interface; an edge is ok when both ends hold the nonce."""
-
-    edges: int
-    ok: int
-    failed: tuple[Edge, ...]
-    blamed: tuple[tuple[str, ...], ...] = ()  # node sets, from preflight.mesh.blame
-    unmeasured: dict[str, str] = {}  # nodes that took no part, with the reason
-    seconds: float = 0.0
-    node_names: tuple[str, ...] = ()  # the nodes it was started on
-    filters: dict[str, tuple[Filter, ...]] = {}  # by node, where a connection failed and the rules could be read
-    ways: dict[str, tuple[Way, ...]] = {}  # by node, to the first peers that it did not reach
-    rendezvous: Rendezvous | None = None  # where the job's MASTER_PORT is known
 
 
 class Result(Measured, frozen=True, kw_only=True):
@@ -311,102 +248,3 @@ class Bench(Measured, frozen=True, kw_only=True):
         if not self.expected_of:
             return self.expected if result.op in self.link_bound_operations() else None
         return self.expected_of.get(RING if result.group == RING else result.op)
-
-
-class TrainedRank(Measured, frozen=True, kw_only=True):
-    """One rank of the reference training.
-
-    Fingerprints are projections of a gradient on fixed pseudo-random vectors: equal gradients give equal
-    fingerprints up to rounding. `gradient_error` is the relative distance of the gradient this rank put into its
-    first all-reduce from what its peers computed for the same data; `parameters_error` that of its parameters
-    after the first step from a single process on the whole batch. `replay_error`, `accumulation_error` and
-    `resume_error` are relative distances of a second computation (the first steps again, a batch in two halves, the
-    steps after the checkpoint again) from the first; None where it was not made.
-    """
-
-    rank: int
-    node: str
-    device: str
-    step_seconds_median: float
-    step_seconds_p95: float
-    parameters_digest: str
-    gradient_error: float
-    parameters_error: float
-    import_seconds: float
-    finite: bool
-    reference_agreed: bool = True  # the peers that recomputed this rank's gradient agree with each other
-    samples_digest: str = ""
-    communication_seconds_median: float = 0.0
-    compute_seconds_mean: float = 0.0  # the rest of a step, without the slowest tenth of steps
-    optimizer_digest: str = ""
-    samples_right: bool = True  # they are those that DistributedSampler should deal to this rank
-    samples_shared: int = 0  # how many of them another rank uses too
-    replay_error: float | None = None
-    accumulation_error: float | None = None
-    resume_error: float | None = None
-    checkpoint_error: str = ""  # why this rank could not read what rank 0 wrote
-    alone_step_seconds_median: float | None = None  # its node training by itself; None where there is one node
-    data_seconds_median: float = 0.0
-    memory_peak_bytes: int = 0
-
-
-class JobFailure(Measured, frozen=True, kw_only=True):
-    """Where a job stopped, whose fault that is, and what may fix it.
-
-    ``is_proven`` tells whether the nodes are guilty (a rank died there, gave a reason of its own or kept the others
-    waiting), or only the place where the last output came from.
-    """
-
-    nodes: tuple[str, ...]
-    is_proven: bool
-    message: str
-    stage: str = ""
-    ranks: tuple[int, ...] = ()
-    cause: str = ""
-    fix: str = ""
-    last_lines: tuple[str, ...] = ()
-
-
-class Drill(Measured, frozen=True, kw_only=True):
-    """What became of two trainings in which one rank killed itself: without restarts, and with torchrun's."""
-
-    rank: int
-    node: str
-    named: tuple[str, ...]  # the nodes that the failed job was blamed on
-    seconds_to_end: float  # from the start of the job to the end of its last rank
-    limit_seconds: float
-    restarted_losses: tuple[float, ...] = ()  # after the restart, from the checkpoint on
-    wanted_losses: tuple[float, ...] = ()  # of the training without a killed rank
-    not_restarted: str = ""
-
-
-class Training(Measured, frozen=True, kw_only=True):
-    """The reference training: losses are the means over ranks, one a step."""
-
-    launcher: str
-    world_size: int
-    losses: tuple[float, ...]
-    ranks: tuple[TrainedRank, ...]
-    backend: str = "gloo"
-    steps: int = 0
-    tokens_per_s: float = 0.0
-    not_measured: str = ""
-    not_measured_nodes: tuple[str, ...] = ()
-    model: str = "tiny"
-    strategy: str = "ddp"
-    precision: str = "fp32"
-    accumulate: int = 1  # parts of a batch whose gradients are summed before they are exchanged
-    checkpoints_activations: bool = False
-    samples_missing: int = 0  # how many samples no rank used
-    scaling_efficiency: float | None = None  # tokens/s of all nodes, over the sum of each node by itself
-    expected_communication_seconds: float | None = None  # of a step, from the bench's all-reduce
-    checkpoint_dir: str = ""
-    failure: JobFailure | None = None
-    drill: Drill | None = None
-    node_names: tuple[str, ...] = ()  # the nodes it was started on
-
-    def joined(self) -> tuple[TrainedRank, ...]:
-        """The ranks, or NotMeasured when the training gave none."""
-        if not self.ranks:
-            raise NotMeasured(self.not_measured or "the reference training gave no result")
-        return self.ranks
