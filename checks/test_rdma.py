@@ -5,8 +5,8 @@ import pytest
 from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
 from preflight.facts import fabric
 from preflight.facts.value import present
-from preflight.tables import faults, gids, rdma_faults
-from preflight.tables.rdma import rails, subnets
+from preflight.tables import faults, gids
+from preflight.tables.rdma import choice, counters, parity, ports, rails, subnets
 
 UNREAD = "UNKNOWN"
 GID_EXISTS = "rdma.gid_index_exists_on_every_node"
@@ -107,18 +107,18 @@ def test_ports_are_active(cluster):
     Fix: `ibstat <device>` or `rdma link` on the nodes named; check the cable, the switch port and the subnet manager.
     """
     faults.needs_rdma(cluster)
-    ports = cluster.gather(lambda node: node.hcas())
-    used = {hca.name for hcas in ports.values() for hca in hcas if hca.is_up}
-    used |= {hca.name for name in ports for hca in cluster[name].hcas_asked_for_in_vain()}
+    held = cluster.gather(lambda node: node.hcas())
+    used = {hca.name for hcas in held.values() for hca in hcas if hca.is_up}
+    used |= {hca.name for name in held for hca in cluster[name].hcas_asked_for_in_vain()}
     down: dict[str, list[str]] = {}
-    used |= rdma_faults.lost_ports(ports)
-    for name, hcas in ports.items():
+    used |= parity.lost_ports(held)
+    for name, hcas in held.items():
         # One that waits for a subnet manager has a check of its own.
         out = [hca for hca in hcas if hca.name in used and not hca.is_up and not hca.is_unmanaged]
         if out:
             message = ", ".join(f"{hca.name} is {hca.port.state_text()}" for hca in out)
             down.setdefault(message, []).append(name)
-    for name, hcas in ports.items():
+    for name, hcas in held.items():
         unread = [hca.name for hca in hcas if UNREAD in (hca.port.state, hca.port.link_layer)]
         if unread:
             cluster.cannot_judge(
@@ -138,7 +138,7 @@ def test_ports_have_the_same_rate(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    faults.same_of_ports(cluster, rdma_faults.rates, "rate")
+    faults.same_of_ports(cluster, parity.rates, "rate")
 
 
 def test_gid_index_exists_on_every_node(node, cluster):
@@ -250,7 +250,7 @@ def test_devices_can_be_opened(cluster):
     Fix: give the container /dev/infiniband (`--device=/dev/infiniband`), load ib_uverbs on the nodes named.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_faults.OPENABLE, rdma_faults.to_open(cluster), kind=faults.link)
+    faults.judge(cluster, ports.OPENABLE, ports.to_open(cluster), kind=faults.link)
 
 
 def test_infiniband_ports_have_a_subnet_manager(cluster):
@@ -260,7 +260,7 @@ def test_infiniband_ports_have_a_subnet_manager(cluster):
     Fix: `sminfo` on the nodes named; start the subnet manager.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_faults.MANAGED, faults.ports, kind=faults.link)
+    faults.judge(cluster, ports.MANAGED, faults.ports, kind=faults.link)
 
 
 def test_infiniband_addresses_are_unique(cluster):
@@ -286,7 +286,7 @@ def test_active_mtu_is_the_same_on_every_node(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    rdma_faults.same_mtus(cluster)
+    parity.same_mtus(cluster)
 
 
 def test_active_mtu_is_enough_for_device_initiated_traffic(cluster):
@@ -296,7 +296,7 @@ def test_active_mtu_is_enough_for_device_initiated_traffic(cluster):
     Fix: `ip link set dev <netdev> mtu 9000` on the nodes named and on the switches between them.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_faults.DEVICE_INITIATED, faults.itself)
+    faults.judge(cluster, choice.DEVICE_INITIATED, faults.itself)
 
 
 def test_partition_is_the_same_on_every_node(cluster):
@@ -307,7 +307,7 @@ def test_partition_is_the_same_on_every_node(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    faults.same_of_ports(cluster, rdma_faults.partitions, "partition key")
+    faults.same_of_ports(cluster, parity.partitions, "partition key")
 
 
 @pytest.mark.advisory
@@ -321,7 +321,7 @@ def test_flow_control_is_the_same_on_every_node(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    faults.same_of_ports(cluster, rdma_faults.flow_control, "flow control")
+    faults.same_of_ports(cluster, parity.flow_control, "flow control")
 
 
 @pytest.mark.advisory
@@ -336,7 +336,7 @@ def test_adapters_ask_for_memory_alike_on_every_node(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    faults.same_of_ports(cluster, rdma_faults.requests, "PCIe requests")
+    faults.same_of_ports(cluster, parity.requests, "PCIe requests")
 
 
 @pytest.mark.advisory
@@ -347,7 +347,7 @@ def test_ports_are_sound(cluster):
     Fix: `ibstat` and `show_gids` on the nodes named.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_faults.FRAGILE, rdma_faults.used_ports, kind=faults.link)
+    faults.judge(cluster, ports.FRAGILE, choice.used_ports, kind=faults.link)
 
 
 @pytest.mark.advisory
@@ -358,7 +358,7 @@ def test_choice_of_ports_is_sound(cluster):
     Fix: name the ports of the job in NCCL_IB_HCA.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_faults.NODES, faults.itself)
+    faults.judge(cluster, choice.NODES, faults.itself)
 
 
 @pytest.mark.advisory
@@ -388,7 +388,7 @@ def test_adapters_reach_gpu_memory(cluster):
     """
     faults.needs_gpus(cluster)
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_faults.GPUDIRECT, faults.itself)
+    faults.judge(cluster, choice.GPUDIRECT, faults.itself)
 
 
 def test_no_link_went_down_during_the_run(ending):
@@ -398,7 +398,7 @@ def test_no_link_went_down_during_the_run(ending):
     Fix: `dmesg -T | grep -i link` on the nodes named; reseat or replace the cable, then the adapter.
     """
     faults.needs_rdma(ending)
-    faults.judge(ending, rdma_faults.FLAPPED, _watched, kind=rdma_faults.kind_of_counts)
+    faults.judge(ending, counters.FLAPPED, _watched, kind=counters.kind_of_counts)
 
 
 @pytest.mark.advisory
@@ -409,9 +409,9 @@ def test_no_errors_were_counted_during_the_run(ending):
     Fix: `perfquery` or the files in /sys/class/infiniband/*/ports/*/counters on the nodes named; clean or replace it.
     """
     faults.needs_rdma(ending)
-    faults.judge(ending, rdma_faults.COUNTED, _watched, kind=rdma_faults.kind_of_counts)
+    faults.judge(ending, counters.COUNTED, _watched, kind=counters.kind_of_counts)
 
 
 def _watched(node):
     """The ports without a label: the words name them."""
-    return [("", port) for _, port in rdma_faults.watched(node)]
+    return [("", port) for _, port in counters.watched(node)]

@@ -29,7 +29,10 @@ TABLES = {
     "tables/kernel/fragile.py": "checks/test_kernel.py",
     "tables/kernel/log.py": "checks/test_kernel.py",
     "tables/kernel/parity.py": "checks/test_kernel.py",
-    "tables/rdma_faults.py": "checks/test_rdma.py",
+    "tables/rdma/ports.py": "checks/test_rdma.py",
+    "tables/rdma/choice.py": "checks/test_rdma.py",
+    "tables/rdma/parity.py": "checks/test_rdma.py",
+    "tables/rdma/counters.py": "checks/test_rdma.py",
 }
 
 # Third-party packages that only some of our code may know.

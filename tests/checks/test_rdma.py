@@ -10,7 +10,7 @@ from preflight.facts.subjects.gpu import PciFunction
 from preflight.facts.subjects.rdma import Gid, PciRequests
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
-from preflight.tables import rdma_faults
+from preflight.tables.rdma import choice, counters, ports
 from preflight.testing import healthy, infiniband, roce
 from preflight.testing.hardware import hca
 from tests.checks.samples import Broken, device, judge, renamed, with_netdevs, without_gid
@@ -363,15 +363,15 @@ def test_plain_clusters_are_not_asked():
 
 
 ROWS = (
-    *rdma_faults.OPENABLE,
-    *rdma_faults.MANAGED,
-    *rdma_faults.FRAGILE,
-    *rdma_faults.NODES,
-    *rdma_faults.DEVICE_INITIATED,
+    *ports.OPENABLE,
+    *ports.MANAGED,
+    *ports.FRAGILE,
+    *choice.NODES,
+    *choice.DEVICE_INITIATED,
 )
 
 
-@pytest.mark.parametrize("fault", [*ROWS, *rdma_faults.GPUDIRECT, *rdma_faults.FLAPPED, *rdma_faults.COUNTED])
+@pytest.mark.parametrize("fault", [*ROWS, *choice.GPUDIRECT, *counters.FLAPPED, *counters.COUNTED])
 def test_every_row_has_its_source(fault):
     """Who a row is from can be looked up."""
     assert fault.name

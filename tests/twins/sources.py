@@ -17,7 +17,7 @@ from typing import Any
 
 from preflight.facts.decode import Document
 from preflight.ledger.findings import Finding, Verdict
-from preflight.tables.rdma_faults import ERROR_COUNTERS
+from preflight.tables.rdma.counters import ERROR_COUNTERS
 
 from . import node
 from .faults import every, training

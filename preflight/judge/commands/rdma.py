@@ -22,7 +22,8 @@ from preflight.judge.commands.words import (
     of_the_others,
     sudo,
 )
-from preflight.tables import gids, rdma_faults
+from preflight.tables import gids
+from preflight.tables.rdma import parity
 
 PRIORITIES = 8
 LARGEST_MTU = 4096
@@ -137,7 +138,7 @@ def _mtu(case: Case) -> Remedy:
     """That of the same port's interface on the others; 4200 and more carries 4096 bytes."""
     name = _hca(case)
     netdev = _netdev(case, name)
-    wanted_active = of_the_others(case, lambda node: rdma_faults.active_mtus(node)[name], f"active MTU of {name}")
+    wanted_active = of_the_others(case, lambda node: parity.active_mtus(node)[name], f"active MTU of {name}")
     try:
         wanted = of_the_others(case, lambda node: _interface(node, netdev).mtu, f"mtu of {netdev}")
     except FactMissing:
@@ -165,7 +166,7 @@ def _large_mtu(case: Case) -> Remedy:
 def _partition(case: Case) -> Remedy:
     """The row of the node's own table that holds the others' partition."""
     name = _hca(case)
-    wanted = of_the_others(case, lambda node: rdma_faults.partitions(node)[name], f"partition of {name}")
+    wanted = of_the_others(case, lambda node: parity.partitions(node)[name], f"partition of {name}")
     for hca in fabric.hcas(case.node.rdma):
         if hca.name == name:
             for place, key in enumerate(present(hca.port.pkeys, "partition keys")):
@@ -177,25 +178,25 @@ def _partition(case: Case) -> Remedy:
 def _flow_control(case: Case) -> Remedy:
     """The setting that differs, as the others have it, by the tool or file of its driver."""
     key = case.message.removeprefix("flow control of ").partition(": ")[0]
-    words = next((words for words in rdma_faults.FLOW_CONTROL.values() if f": {words}" in case.message), "")
+    words = next((words for words in parity.FLOW_CONTROL.values() if f": {words}" in case.message), "")
     hca = _hca(case)
     netdev, setting = _netdev(case, hca), f"{key}: {words}"
-    wanted = of_the_others(case, lambda node: rdma_faults.flow_control(node)[setting], setting)
+    wanted = of_the_others(case, lambda node: parity.flow_control(node)[setting], setting)
     if isinstance(wanted, Missing):
         raise FactMissing(setting, wanted.missing)
     device, _, port = hca.partition(":")
     lasting = "# lost at a reboot: the same line in a unit that runs at boot"
-    if words == rdma_faults.FLOW_CONTROL["trust"]:
+    if words == parity.FLOW_CONTROL["trust"]:
         return Remedy(as_root(case.node, "mlnx_qos", "-i", netdev, "--trust", wanted), lasting)
-    if words == rdma_faults.FLOW_CONTROL["pfc_priorities"]:
+    if words == parity.FLOW_CONTROL["pfc_priorities"]:
         mask = ",".join(
             "1" if str(number) in wanted.replace(" ", "").split(",") else "0" for number in range(PRIORITIES)
         )
         return Remedy(as_root(case.node, "mlnx_qos", "-i", netdev, "--pfc", mask), lasting)
-    if words == rdma_faults.FLOW_CONTROL["traffic_class"] and wanted.isdecimal():
+    if words == parity.FLOW_CONTROL["traffic_class"] and wanted.isdecimal():
         file = shlex.quote(f"/sys/class/infiniband/{device}/tc/{port}/traffic_class")
         return Remedy(f"printf '%s\\n' {wanted} | {sudo(case.node)}tee {file} >/dev/null", lasting)
-    if words == rdma_faults.FLOW_CONTROL["ecn_priorities"]:
+    if words == parity.FLOW_CONTROL["ecn_priorities"]:
         commands = []
         on = wanted.replace(" ", "").split(",")
         for number in range(PRIORITIES):

@@ -1,1 +1,1 @@
-"""What is known of the RDMA fabric beyond one port: which ports of the nodes belong together."""
+"""What is known of RDMA ports: what is wrong with one, which NCCL takes, and what should be equal on all nodes."""
