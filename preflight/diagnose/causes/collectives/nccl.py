@@ -166,7 +166,7 @@ CAUSES = (
         (
             r"nccl warn cuda failure (?!.*(?:out of memory|unsupported display|peer|invalid device pointer|initialization error|driver shutting down|installed cuda driver))",
             r"nccl warn cuda failure \d+ '",
-            r"nccl warn hip failure ",
+            r"nccl warn hip failure\b",
             r"test cuda failure",
         ),
         "read the words in quotes, which say why; look for Xid lines in the kernel log of that node; a newer NCCL wants a newer driver",
@@ -189,6 +189,7 @@ CAUSES = (
             r"communicator was aborted",
             r"nccl communicator .*(?:aborted|was aborted)",
             r"nccl communicator encountered error",
+            r"communicator encountered a fatal error",
             r"failed to connect to proxy",
             r"ncclcommabort",
             r"proxyprogress.*error",

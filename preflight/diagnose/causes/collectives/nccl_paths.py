@@ -39,6 +39,7 @@ CAUSES = (
             r"failed to (?:open|parse) (?:xml )?topo\w* file",
             r"nccl warn no possible path",
             r"unable to find .*in topology",
+            r"nccl warn failed to find reverse path",
             r"some nodes has used the same nic",
             r"tree_\w+ .*not found in topo",
             r"nccl warn .*could not find (?:gpu rank|intermediate gpu|node of type|net id|id \d|any local path|nic for rank|rev link)",

@@ -43,6 +43,21 @@ CAUSES = (
         weight=5,
     ),
     Cause(
+        "xpu-lost",
+        "an Intel GPU was reset or lost: its work did not end in time, or its driver failed",
+        (
+            r"result_error_device_lost",
+            r"\bxe \S+: \[drm\] .*(?:engine reset|timedout job|wedged)",
+            r"\bi915 \S+: \[drm\] .*(?:gpu hang|resetting)",
+        ),
+        "`dmesg -T | grep -E 'xe |i915'` and `xpu-smi health -l` on the node; the same versions of driver, Level Zero and oneCCL on all nodes;"
+        " drain the node where it is always the same GPU",
+        "intel/torch-xpu-ops#5164; kernel, drivers/gpu/drm/xe",
+        Kind.SUSPICION,
+        check="gpu.kernel_log_tells_of_no_broken_gpu",
+        weight=6,
+    ),
+    Cause(
         "gaudi-reset",
         "the driver reset a Gaudi device that did not answer any more",
         (r"habanalabs.*going to hard-reset", r"habanalabs.*heartbeat fail\w*"),

@@ -225,6 +225,7 @@ CAUSES = (
             r"nccl warn failed to peer with device",
             r"cudadeviceenablepeeraccess.*fail",
             r"cuda failure .*'invalid device pointer'",
+            r"hip failure:? .*'invalid device pointer'",
             r"cuda failure .*'peer access",
             r"p2p is not supported",
             r"p2p is disabled between",

@@ -19,6 +19,8 @@ CAUSES = (
             r"cuda_error_out_of_memory",
             r"cuda failure \d* ?'out of memory'",
             r"test cuda failure .*'out of memory'",
+            r"hip failure:? (?:\d+ )?'out of memory'",
+            r"result_error_out_of_device_memory",
             r"no available memory for the cache blocks",
             r"free memory on device .* is less than desired gpu memory utilization",
         ),
@@ -167,6 +169,16 @@ CAUSES = (
         check="gpu.kernel_log_tells_of_no_broken_gpu",
         weight=8,
         unless=(r"gpu reset(?: method|\(\d+\))? (?:succeeded|is|enabled)",),
+    ),
+    Cause(
+        "gpu-waits-for-reset",
+        "the driver gives a GPU to no program until it is reset: an earlier error left it so",
+        (r"\bnv_err_reset_required\b", r"\bgpu requires reset\b", r"\bnvml_error_reset_required\b"),
+        "`nvidia-smi -q | grep -A2 'Recovery Action'` on the node; end what uses the GPU and run `nvidia-smi --gpu-reset -i INDEX`, or reboot;"
+        " the kernel log before the first such line has the error",
+        "scitix/sichek#51",
+        check="gpu.none_is_broken",
+        weight=8,
     ),
     Cause(
         "device-side-assert",

@@ -119,7 +119,12 @@ CAUSES = (
         "shared-memory-removed",
         "shared memory of a running job was removed: systemd does so once the user is no longer logged in to the"
         " node (RemoveIPC)",
-        (r"unlink shared memory \S+ failed.*no such file", r"could not unlink the shared memory file"),
+        (
+            r"unlink shared memory \S+ failed.*no such file",
+            r"could not unlink the shared memory file",
+            r"opening remote shared memory object in shm_open: no such file",
+            r"psm could not set up shared memory segment",
+        ),
         "run `loginctl enable-linger USER` on every node, or set RemoveIPC=no in /etc/systemd/logind.conf; let"
         " no cron job clean /dev/shm",
         "NVIDIA/nccl, troubleshooting; mlcommons/storage#528",
@@ -213,6 +218,7 @@ CAUSES = (
             r"segmentation fault \(core dumped\)",
             r"signal: segmentation fault",
             r"received signal 11",
+            r"caught error: segmentation fault",
             r"general protection fault",
             r"sigsegv received at time",
         ),

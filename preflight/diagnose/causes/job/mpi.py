@@ -149,6 +149,16 @@ CAUSES = (
         weight=6,
     ),
     Cause(
+        "mpi-shared-memory-heap",
+        "Intel MPI found no room in its shared memory for the ranks of a node",
+        (r"assertion failed in file \S*ch4_shm\w*\.c\b",),
+        "set I_MPI_SHM_HEAP_VSIZE=8192 (MiB of each rank); `df -h /dev/shm` on the node; I_MPI_SHM=off shows whether it is that",
+        "SeisSol/SeisSol#691",
+        Kind.SUSPICION,
+        check="limits.shared_memory_is_enough",
+        weight=5,
+    ),
+    Cause(
         "mpi-error",
         "a call of MPI failed in one process, and MPI ended the job",
         (
@@ -156,6 +166,7 @@ CAUSES = (
             r"\*\*\* mpi_err(?:_\w+)?:",
             r"fatal error in (?:p?mpi_\w+|internal_\w+):",
             r"your parallel process is likely to abort",
+            r"assertion failed in file \S*/mpid?/\S+ at line",
             r"mpi_init\w* failed for some reason",
         ),
         "read the name of the error below it: MPI_ERR_TRUNCATE means a call that does not match between ranks;"

@@ -101,6 +101,7 @@ CAUSES = (
         check="software.versions_are_the_same_on_every_node",
         weight=4,
         unless=(
+            r"\(ignored\)$",
             r"libnccl-net",
             r"net/plugin",
             r"plugin load",

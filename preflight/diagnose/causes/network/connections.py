@@ -239,6 +239,7 @@ CAUSES = (
             r"call to recv from .*failed",
             r"call to send to .*failed",
             r"no connections? .*(?:lost|broken)",
+            r"nixl_err_remote_disconnect",
             r"lost connection",
         ),
         "look for the first error of the other ranks and nodes; if there is none, at the network between them (`dmesg -T`,"

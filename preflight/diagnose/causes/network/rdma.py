@@ -117,6 +117,17 @@ CAUSES = (
         Kind.CONSEQUENCE,
     ),
     Cause(
+        "rdma-completion",
+        "an RDMA transfer failed, and its driver printed only the completion",
+        (r"\bmlx\d: \S+: got completion with error",),
+        "the second word of the fourth line of numbers ends in the reason: 15 no answer (as status 12), 16 receiver not ready, 13 access"
+        " refused, 04 protection, 05 flushed after another error",
+        "rdma-core, providers/mlx5",
+        Kind.SUSPICION,
+        check="rdma.no_errors_were_counted_during_the_run",
+        weight=3,
+    ),
+    Cause(
         "rdma-gid",
         "the GID index is wrong: it names no address, or one that peers cannot reach (RoCE)",
         (
@@ -189,6 +200,7 @@ CAUSES = (
             r"nccl_ib_use_inline.*nccl_ib_prepost",
             r"nccl_ib_use_inline=1",
             r"failed to allocate pd",
+            r"failed to modify qp to init\b",
             r"(?:failed to|couldn't|unable to) create (?:\w+ )?(?:qp|cq|srq)\b",
             r"ibv_create_srq(?:\(\))? failed",
             r"ibv_create_\w+\(.*\) failed: cannot allocate memory",
@@ -263,6 +275,7 @@ CAUSES = (
             r"failed to register memory 0x\w+: bad address",
             r"register.*mem_type bit 0x(?!1\b)\w+",
             r"failed to register address \S+ \((?:cuda|rocm|ze)\b",
+            r"unable to register memory \(type = 2\)",
             r"couldn't (?:allocate|register) (?:gpu )?mr\b",
             r"failed to create mr\b",
         ),

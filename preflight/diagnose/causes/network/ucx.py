@@ -60,6 +60,7 @@ CAUSES = (
         (
             r"ucx +error",
             r"no active messages transport",
+            r"nixl_err_backend",
             r"destination is unreachable",
             r"uct_\w+.*failed",
             r"ucp_ep_create.*failed",

@@ -7,6 +7,11 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("n1:1:2 [2] NCCL WARN HIP failure: 'invalid argument'", "nccl-cuda-call"),
+    (
+        "n1:1:2 [0] transport/net_ib.cc:139 NCCL WARN communicator encountered a fatal error (detected in ncclIbTest)",
+        "nccl-remote-error",
+    ),
     ("  Communicator ranks have different AllGather operation counts", "ras-names-ranks"),
     ("  1 job process is considered dead (unreachable via the RAS network)", "ras-names-ranks"),
     ("  Process 60004 on node 10.4.109.13 managing GPU 0", "ras-names-ranks"),

@@ -7,6 +7,10 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    (
+        "n1:1:2 [0] src/graph/paths.cc:91 NCCL WARN Failed to find reverse path from remNode 0/200000 nlinks 3 to node 0/700000",
+        "nccl-topology",
+    ),
     ("E1228 10:31:02.11 41102 nvlink_transport.cpp:617] NvlinkTransport: cuMemCreate failed: 800", "nccl-imex"),
     ("mscclpp.CuError: (800, 'Call to cuMemCreate failed (Cu failure: operation not permitted)')", "nccl-imex"),
     ("n1:1:2 [0] NCCL WARN Rank 3 has no transport for send peer 4 on channel 0/0", "nccl-no-transport"),

@@ -7,6 +7,9 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("RuntimeError: level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)", "xpu-lost"),
+    ("xe 0000:4d:00.0: [drm] Tile0: GT0: Engine reset: engine_class=ccs, logical_mask: 0x1, guc_id=17", "xpu-lost"),
+    ("xe 0000:4d:00.0: [drm] Tile0: GT0: ccs0 fused off", ""),
     (
         ":0:rocdevice.cpp :2652: 4238 us: 48946: [tid:0x7f] Device::callbackQueue aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the necessary resources. code: 0x1008",
         "rocm-resources",

@@ -7,6 +7,7 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("[FATAL ERROR]: HIP failure: 'invalid device pointer'", "gpu-peer-access"),
     ("RuntimeError: CUDA error: invalid device ordinal", "invalid-device-ordinal"),
     ("RuntimeError: No CUDA GPUs are available", "no-gpu-visible"),
     ("ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!", "no-gpu-visible"),

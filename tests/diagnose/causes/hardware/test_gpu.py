@@ -9,6 +9,15 @@ from preflight.tables import xids
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    (
+        "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned from status @ kernel_channel.c:2874",
+        "gpu-waits-for-reset",
+    ),
+    ("nvmlDeviceGetMemoryInfo failed: GPU requires reset", "gpu-waits-for-reset"),
+    (
+        "|CCL_ERROR| worker.cpp:338 oneCCL: ze_call.cpp:28 do_call: EXCEPTION: ze error at zeCommandQueueExecuteCommandLists, code: ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+        "gpu-out-of-memory",
+    ),
     ("amdgpu 0000:83:00.0: amdgpu: ASIC reset failed with error, -121 for drm dev, 0000:83:00.0", "gpu-reset"),
     ("amdgpu 0000:03:00.0: amdgpu: SMU: response:0xFFFFFFFF for index:47 param:0x0 message:Mode1Reset?", "gpu-reset"),
     ("amdgpu 0000:65:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE", "gpu-reset"),

@@ -7,6 +7,8 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("opening remote shared memory object in shm_open: No such file or directory (err=9)", "shared-memory-removed"),
+    ("[n7:mpi_rank_3][error_sighandler] Caught error: Segmentation fault (signal 11)", "segmentation-fault"),
     ("[Tue May  7 10:11:12 2024] Out of memory: Killed process 4242 (python) total-vm:1kB", "oom-killed"),
     (
         "slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks have been OOM Killed.",

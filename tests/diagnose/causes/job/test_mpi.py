@@ -7,6 +7,11 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    (
+        "Assertion failed in file ../../src/mpid/ch4/src/intel/ch4_shm_coll.c at line 2246: comm->shm_numa_layout[node].base_addr",
+        "mpi-shared-memory-heap",
+    ),
+    ("Assertion failed in file src/mpid/ch4/src/init_comm.c at line 72: in_use == 0", "mpi-error"),
     ("ORTE has lost communication with a remote daemon.", "mpi-daemon-lost"),
     ("PRTE has lost communication with a remote daemon.", "mpi-daemon-lost"),
     ("[mpiexec@n1] check_exit_codes: unable to run bstrap_proxy on n3.cluster (pid 12, exit code 256)", "mpi-hydra"),

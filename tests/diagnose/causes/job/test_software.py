@@ -7,6 +7,10 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    (
+        "[n2:42] mca: base: component_find: unable to open mca_mtl_psm: libpsm_infinipath.so.1: cannot open shared object file: No such file or directory (ignored)",
+        "",
+    ),
     ("ModuleNotFoundError: No module named 'flash_attn'", "module-missing"),
     ("ImportError: cannot import name 'LlamaFlashAttention2' from 'transformers.models.llama'", "import-failed"),
     ("ImportError: cannot import name 'Queue' from 'queue' (/home/user/job/queue.py)", "module-shadowed"),

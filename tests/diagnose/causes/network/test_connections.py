@@ -7,6 +7,7 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("nixl_cu12._bindings.nixlRemoteDisconnectError: NIXL_ERR_REMOTE_DISCONNECT", "connection-reset"),
     ("OSError: [Errno 113] No route to host", "no-route"),
     (
         "[E socket.cpp:922] [c10d] The client socket has timed out after 60s while trying to connect to (10.0.0.9, 29500).",

@@ -8,6 +8,19 @@ from tests.diagnose.causes.lines import found
 
 LINES = (
     (
+        "E1201 12:03:04.22 560 rdma_endpoint.cpp:360] [Handshake] Failed to modify QP to INIT, check local context port num: Invalid argument [22]",
+        "rdma-queue-pair",
+    ),
+    (
+        "n1:1:2 [4] register_rail_mr_buffer:617 NCCL WARN NET/OFI Unable to register memory (type = 2) for device 4. RC: -22, Error: Invalid argument",
+        "rdma-gpu-memory",
+    ),
+    ("mlx5: n31.example.org: got completion with error:", "rdma-completion"),
+    (
+        "n1:1:2 [2] NCCL WARN NET/IB: Got completion from peer 10.0.0.4<41000> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) vendor_err=129 hca mlx5_2",
+        "rdma-transport-retry",
+    ),
+    (
         "[1700000000.11] [n3:7:0]  ib_md.c:1678 UCX  ERROR ibv_open_device(mlx5_0) failed: Permission denied",
         "rdma-device-not-opened",
     ),

@@ -7,6 +7,7 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("postXferReq: backend 'UCX' returned NIXL_ERR_BACKEND", "ucx-error"),
     ("[n2:12345] pml_ucx.c:472  Error: Failed to resolve UCX endpoint for rank 0", "ucx-error"),
     (
         "[1700000000.11] [n3:22107:0]  sys.c:915  UCX  ERROR   shmget(size=8392704 flags=0x7b0) for mm_recv_desc failed: No space left on device, please check shared memory limits by 'ipcs -l'",
