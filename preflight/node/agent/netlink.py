@@ -19,7 +19,7 @@ NLM_F_REQUEST, NLM_F_REQUEST_DUMP, NLM_F_DUMP_INTR = 0x1, 0x301, 0x10
 ASKED_AT_MOST = 10  # tries, where the list changes while it is given
 RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, TCPDIAG_GETSOCK = 22, 26, 30, 18
 IFA_ADDRESS, IFA_LOCAL = 1, 2
-RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_VIA = 1, 4, 5, 6, 9, 18
+RTA_DST, RTA_SRC, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_VIA = 1, 2, 4, 5, 6, 9, 18
 NDA_DST, NDA_LLADDR = 1, 2
 NUD_INCOMPLETE, NUD_FAILED, NUD_NOARP, NUD_PERMANENT = 0x01, 0x20, 0x40, 0x80
 RT_TABLE_MAIN, RTN_UNICAST, RTM_F_CLONED = 254, 1, 0x200
@@ -60,11 +60,17 @@ def default_gateways(family: int) -> list[tuple[int, str]]:
     return pick_gateways(dump(RTM_GETROUTE, family=family), family=family)
 
 
-def way_to(text: str) -> tuple[int, str]:
-    """Where packets to an address leave: (interface index, gateway or ""); raises OSError where there is no route."""
+def way_to(text: str, *, source: str = "") -> tuple[int, str]:
+    """Where packets to an address leave: (interface index, gateway or ""); raises OSError where there is no route.
+
+    Rules of policy routing may choose by the `source`, an address of this node.
+    """
     family = socket.AF_INET6 if ":" in text else socket.AF_INET
     packed = socket.inet_pton(family, text)
-    asked = struct.pack("=BB10x", family, 8 * len(packed)) + struct.pack("=HH", 4 + len(packed), RTA_DST) + packed
+    asked = struct.pack("=HH", 4 + len(packed), RTA_DST) + packed
+    if source:
+        asked += struct.pack("=HH", 4 + len(packed), RTA_SRC) + socket.inet_pton(family, source)
+    asked = struct.pack("=BBB9x", family, 8 * len(packed), 8 * len(packed) if source else 0) + asked
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_ROUTE) as kernel:
         kernel.send(struct.pack("=IHHII", 16 + len(asked), RTM_GETROUTE, NLM_F_REQUEST, 1, 0) + asked)
         data = kernel.recv(1 << 16)

@@ -79,7 +79,7 @@ def route(
         interface: Any = holders.get(source) or missing(f"no interface has {source}")
         # An address in `routed` is one for the whole node, behind whichever interface a router chose.
         if source not in routed and len(outward) > 1:
-            interface = way_out(peer["address"], outward) or interface
+            interface = way_out(peer["address"], outward, source) or interface
     except OSError as error:
         kind = "absent" if error.errno in netlink.NO_ROUTE else "failed"
         source = interface = mtu = missing(f"no route to {peer['address']}: {error.strerror or error}", kind)
@@ -169,13 +169,13 @@ def way_to(address: str) -> tuple[str, Any]:
             return source, missing(error.strerror or str(error), "absent")
 
 
-def way_out(address: str, outward: Mapping[int, str]) -> str:
+def way_out(address: str, outward: Mapping[int, str], source: str) -> str:
     """The interface of these that packets to an address leave by, which need not have their source address.
 
     "" where that is unknown, or none of them.
     """
     try:
-        return outward.get(netlink.way_to(address)[0], "")
+        return outward.get(netlink.way_to(address, source=source)[0], "")
     except OSError:  # a sandbox without rtnetlink
         return ""
 

@@ -11,6 +11,8 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.peers import Route
 from preflight.facts.value import Missing
 
+OF_LOOPBACK = 65535  # no other interface takes as much
+
 
 def trouble(node: NodeFacts, cluster: Cluster, routes: Collection[Route]) -> tuple[str, bool]:
     """What is wrong with a node's ways to its peers, "" where nothing is, and whether no job can start like that.
@@ -96,11 +98,18 @@ def _size(route: Route, node: NodeFacts, cluster: Cluster) -> str:
     if isinstance(route.mtu, Missing) or route.mtu == whole:
         return ""
     if route.mtu > whole:
-        return f"leave by another interface, whose MTU is {route.mtu} and not {whole}"
+        return _too_large(route.mtu, node, whole)
     # Where an overlay takes its part, the routes of every node say so.
     if any(_lost(other) == whole - route.mtu for other in _others(node, cluster)):
         return ""
     return f"are cut to {route.mtu} bytes, though the interface takes {whole}"
+
+
+def _too_large(mtu: int, node: NodeFacts, whole: int) -> str:
+    """An address that is a subnet of its own may be behind any interface, and so may what goes to loopback."""
+    if mtu >= OF_LOOPBACK or node.network.training_interface.subnet().endswith(("/32", "/128")):
+        return f"leave by another interface, whose MTU is {mtu} and not {whole}"
+    return f"may have {mtu} bytes, by an MTU of the route itself, and the interface drops what is larger than {whole}"
 
 
 def _lost(node: NodeFacts) -> int:

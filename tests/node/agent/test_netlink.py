@@ -90,6 +90,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from preflight.node.agent import netlink
 print(netlink.way_to("10.1.0.9"), netlink.way_to("10.1.0.8")[1] == "", netlink.way_to("fd01::9")[1])
+print(netlink.way_to("10.1.0.8", source="10.1.0.3")[1], netlink.way_to("fd01::8", source="fd01::2")[1] == "")
 print({address: held for (_, address), held in netlink.hardware_of().items() if address == "10.1.0.8"})
 try:
     netlink.way_to("10.9.0.1")
@@ -100,13 +101,15 @@ NEAR = """
 ip link add left0 type veth peer name left1; ip link set left0 up; ip link set left1 up
 ip addr add 10.1.0.2/24 dev left0; ip addr add fd01::2/64 dev left0 nodad
 ip route add 10.1.0.9/32 via 10.1.0.77; ip -6 route add fd01::9/128 via fd01::77
+ip addr add 10.1.0.3/24 dev left0; ip rule add from 10.1.0.3 lookup 9
+ip route add 10.1.0.0/24 via 10.1.0.66 dev left0 table 9
 ip neigh add 10.1.0.8 lladdr 02:00:00:00:00:99 nud permanent dev left0
 ip link show left0 | head -1 | cut -d: -f1
 """
 
 
 def test_the_way_to_a_neighbour_and_its_hardware_address_are_the_kernels():
-    """The router of a host route, the entry that somebody fixed, and no route at all."""
+    """The router of a host route, and of a rule's; the entry that somebody fixed, and no route at all."""
     if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode:
         pytest.skip("needs root and network namespaces")
     run = ["unshare", "-n", "sh", "-c", f'{NEAR}\nexec "$@"', "sh", sys.executable, "-I", "-c", WAYS, os.fspath(ROOT)]
@@ -114,6 +117,7 @@ def test_the_way_to_a_neighbour_and_its_hardware_address_are_the_kernels():
     index, *told = text
     assert told == [
         f"({index}, '10.1.0.77') True fd01::77",
+        "10.1.0.66 True",
         "{'10.1.0.8': ('02:00:00:00:00:99', 'permanent')}",
         "Network is unreachable",
     ]
