@@ -98,9 +98,10 @@ def test_other_variables_are_the_same_on_every_node(cluster):
 
 @pytest.mark.advisory
 def test_files_that_variables_name_exist(node):
-    """The files that NCCL_TOPO_FILE, NCCL_GRAPH_FILE and the like name can be read on every node.
+    """The files that NCCL_TOPO_FILE, NCCL_GRAPH_FILE, LD_PRELOAD and the like name can be read on every node.
 
     NCCL goes on without the file and says so only in its log: on that node it takes other paths than on the others.
+    Every program starts without a library of LD_PRELOAD that is not there, after "cannot be preloaded: ignored".
     Fix: copy the file to the nodes named (or into their image), or correct the path.
     """
     unread = present(node.environment.unread_files, "files that variables name")

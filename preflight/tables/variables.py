@@ -229,9 +229,14 @@ def may_differ(name: str) -> bool:
 # With such a value a rank creates process groups that a rank without it does not create: each waits for the other.
 OF_ALL_OR_NONE = {"TORCH_DISTRIBUTED_DEBUG": "(?i)DETAIL"}
 
+# How many ranks each waits for, where a job is started without a launcher: a node that does not set it may get it yet.
+OF_ALL_RANKS = ("WORLD_SIZE",)
+
 
 def must_agree(name: str, values: Iterable[str] = ()) -> bool:
     """Whether ranks with different values, or with and without one of these, hang or stop."""
+    if name in OF_ALL_RANKS and len(set(values)) > 1:
+        return True
     row, wanted = ROWS.get(name), OF_ALL_OR_NONE.get(name)
     is_parting = wanted is not None and any(re.fullmatch(wanted, value.strip()) for value in values)
     return is_parting or (row is not None and row.must_agree)

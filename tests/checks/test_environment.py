@@ -20,6 +20,15 @@ BROKEN = (
         "NCCL_TOPO_FILE=/opt/topo.xml: No such file or directory",
     ),
     Broken(
+        "environment.variables_of_all_ranks_agree",
+        healthy()
+        .with_variables("node1", WORLD_SIZE="3")
+        .with_variables("node2", WORLD_SIZE="2")
+        .with_variables("node3", WORLD_SIZE="3"),
+        ("node2",),
+        "WORLD_SIZE: '3' (from --env) on node[1,3], '2' (from --env) on node2",
+    ),
+    Broken(
         "environment.a_persons_shell_has_the_variables_of_the_job",
         healthy().broken("node2", "environment", shells={"a new window": {"NCCL_SOCKET_IFNAME": "eth1"}}),
         ("node2",),

@@ -107,3 +107,9 @@ def test_what_sets_a_node_apart_may_differ():
     names = ("NODE_RANK", "SLURM_NODEID", "CUDA_VISIBLE_DEVICES", "NCCL_SOCKET_IFNAME", "NCCL_IB_GID_INDEX", "RANK")
     assert all(map(variables.may_differ, names))
     assert not any(map(variables.may_differ, ("NCCL_DEBUG", "OMP_NUM_THREADS", "NCCL_ALGO", "NCCL_IB_TIMEOUT")))
+
+
+def test_ranks_that_wait_for_different_numbers_of_ranks_must_agree():
+    """A node that sets none may get it from its launcher; two values hang the start."""
+    assert variables.must_agree("WORLD_SIZE", {"2", "3"})
+    assert not variables.must_agree("WORLD_SIZE", {"2"})

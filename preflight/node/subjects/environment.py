@@ -70,8 +70,10 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
 def unread_files(variables: Mapping[str, tuple[str, str]]) -> list[list[str]]:
     """Each variable of FILES whose file cannot be read, with the reason."""
     found = []
-    for name in FILES:
-        path = variables.get(name, ("", ""))[0]
+    named = [(name, variables.get(name, ("", ""))[0]) for name in FILES]
+    # One that is named without its folder is looked for where libraries are.
+    preloaded = variables.get("LD_PRELOAD", ("", ""))[0].replace(":", " ").split()
+    for name, path in (*named, *(("LD_PRELOAD", path) for path in preloaded if "/" in path and "$" not in path)):
         try:
             if path:
                 with open(path, "rb"):
