@@ -39,7 +39,10 @@ BOOT_OPTIONS = (
     *("default_hugepagesz", "transparent_hugepage", "numa_balancing", "isolcpus", "processor.max_cstate"),
     *("numa", "ipv6.disable", "selinux", "enforcing", "nox2apic", "noapic", "acpi", "swiotlb", "pcie_aspm"),
     *("systemd.unified_cgroup_hierarchy", "cgroup_disable", "systemd.unit", "single", "preempt", "irqaffinity"),
-    *("rcu_nocbs", "cpuidle.off", "pti", "nopti", "spectre_v2"),
+    *("rcu_nocbs", "cpuidle.off", "pti", "nopti", "spectre_v2", "spec_store_bypass_disable", "retbleed", "tsx"),
+    *("fips", "init_on_alloc", "init_on_free", "slub_debug", "slab_debug", "page_poison", "debug_pagealloc"),
+    *("iommu.passthrough", "iommu.strict", "memmap", "movablecore", "kernelcore", "nomodeset", "lockdown"),
+    *("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist", "cgroup_no_v1", "nopcid", "nosmap"),
 )
 NETWORK_SETTINGS = (
     *("core.rmem_max", "core.wmem_max", "core.netdev_max_backlog", "core.somaxconn", "core.default_qdisc"),
