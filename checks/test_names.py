@@ -33,6 +33,11 @@ def test_localhost_is_the_node_itself(node, cluster):
     if trouble:
         is_sure = node is cluster.first or (node.backend == "nccl" and len(node.gpu.readable()) > 1)
         raise Blame(trouble, nodes=[node.name], is_advisory=not is_sure)
+    bare = node.network.bare_loopback()
+    if bare:
+        message = f"{bare} has no 127.0.0.1: no program can listen there, or reach one that should"
+        fix = f"`ip address add 127.0.0.1/8 dev {bare}` on the nodes named"
+        raise Blame(message, nodes=[node.name], fix=fix, is_advisory=True)
     wrong = node.identity.wrong_localhost
     if wrong:
         raise Blame(wrong, nodes=[node.name], is_advisory=True)

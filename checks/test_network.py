@@ -60,6 +60,9 @@ def test_training_addresses_share_a_subnet(cluster):
     subnets = cluster.gather(lambda node: node.network.training_interface.subnet())
     if subnets and all(ip_interface(subnet).network.num_addresses == 1 for subnet in subnets.values()):
         raise NotApplicable("host routes: every training address is a subnet of its own")
+    nested = interfaces.of_other_masks(subnets)
+    if nested:
+        raise BlameMany(nested)
     cluster.same(lambda node: node.network.training_interface.subnet(), "subnet of the training interface")
 
 
@@ -78,9 +81,11 @@ def test_routes_to_peers_leave_by_the_training_interface(node, cluster):
     """Packets to a peer's training address leave by the training interface, whole.
 
     Otherwise connections take another path than the one that was chosen: a slower one, or one without an answer; and
-    where a route has a smaller MTU than its interface, they are sent in more and smaller pieces than by the peers. A
-    peer that no route leads to, or that a blackhole or a rule keeps from this node, is a failure.
-    Fix: `ip route get <address of the peer>` on the nodes named; correct the route or its metric.
+    where a route has a smaller MTU than its interface, they are sent in more and smaller pieces than by the peers; with
+    a larger one they are lost. A peer that no route leads to, or that a blackhole or a rule keeps from this node, is a
+    failure.
+    Fix: `ip route get <address of the peer> from <own address>` on the nodes named; correct the route, its metric or
+    its mtu, or the rule (`ip rule`).
     """
     cluster.needs_peers()
     wanted = node.network.training_interface.name
@@ -90,7 +95,8 @@ def test_routes_to_peers_leave_by_the_training_interface(node, cluster):
         raise BlockedBy(EXISTS, nodes=[route.name for route in node.peers.routes], detail="no peer has one")
     message, is_sure = peer_routes.trouble(node, cluster, routes)
     if message:
-        raise Blame(f"{message}; the training interface is {wanted}", nodes=[node.name], is_advisory=not is_sure)
+        state = "" if node.network.training_interface.is_up else ", which has no link"
+        raise Blame(f"{message}; the training interface is {wanted}{state}", nodes=[node.name], is_advisory=not is_sure)
 
 
 def test_nccl_starts_on_an_interface_of_the_peers(node, cluster):

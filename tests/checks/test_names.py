@@ -125,6 +125,11 @@ def test_rank_0_does_not_start_without_its_own_address():
 @pytest.mark.parametrize(
     ("run", "verdict", "words"),
     [
+        (
+            healthy().broken_interface("node3", "lo", addresses=(Address("::1", 128, "inet6"),)),
+            Verdict.WARN,
+            "lo has no 127.0.0.1",
+        ),
         (healthy().broken_interface("node3", "lo", is_up=False), Verdict.WARN, "lo is down: nothing on this node"),
         (
             healthy().broken("node3", "identity", localhost_addresses=()),

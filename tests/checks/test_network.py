@@ -193,6 +193,12 @@ BROKEN = (
         "10.0.0.0/24 on node[1,3], 10.5.0.0/24 on node2",
     ),
     Broken(
+        "network.training_addresses_share_a_subnet",
+        healthy().broken_interface("node2", addresses=(Address("10.0.0.2", 16, "inet"),)),
+        ("node2",),
+        "10.0.0.0/16, where its peers have 10.0.0.0/24",
+    ),
+    Broken(
         "network.training_interfaces_have_the_same_rate",
         healthy().broken_interface("node1", speed_mbps=1000),
         ("node1",),

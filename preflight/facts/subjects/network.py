@@ -151,6 +151,18 @@ class Network(Value, frozen=True, kw_only=True):
         down = [interface.name for interface in self.interfaces if interface.is_loopback and not interface.is_up]
         return f"{down[0]} is down: nothing on this node reaches 127.0.0.1 or the node's own address" if down else ""
 
+    def bare_loopback(self) -> str:
+        """The loopback interface that has lost 127.0.0.1, "" where none has."""
+        loopback = (interface for interface in self.interfaces if interface.is_loopback and interface.is_up)
+        return next(
+            (
+                one.name
+                for one in loopback
+                if not any(is_loopback(held.address) for held in one.addresses if held.family == "inet")
+            ),
+            "",
+        )
+
     def first_address(self) -> str:
         """What `hostname -I` prints first: the first IPv4 address that is not loopback, in the interfaces' order."""
         for interface in self.interfaces:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from preflight.errors import Blame, FactMissing
@@ -128,6 +128,30 @@ def _network(address: str, prefix: int) -> SubNetwork:
 def _holds(network: SubNetwork, address: str) -> bool:
     parsed = ipaddress.ip_address(address.partition("%")[0])
     return parsed.version == network.version and parsed in network and not parsed.is_link_local
+
+
+def of_other_masks(subnets: Mapping[str, str]) -> list[Blame]:
+    """The nodes whose subnet is part of the one that most have, or holds it: their address is right, its mask is not.
+
+    None where subnets lie apart, too.
+    """
+    networks = {name: ipaddress.ip_network(text) for name, text in subnets.items()}
+    counted = Counter(subnets.values()).most_common(2)
+    if len(set(subnets.values())) < 2 or counted[0][1] == counted[1][1]:
+        return []
+    wanted = ipaddress.ip_network(counted[0][0])
+    if not all(network.version == wanted.version and network.overlaps(wanted) for network in networks.values()):
+        return []
+    return [
+        Blame(
+            f"subnet of the training interface: {text}, where its peers have {wanted}",
+            nodes=[name],
+            fix=f"give the address of the nodes named the mask of their peers, /{wanted.prefixlen} "
+            "(`ip -br address`), also in their network configuration",
+        )
+        for name, text in subnets.items()
+        if text != str(wanted)
+    ]
 
 
 def of_a_peer(cluster: Cluster) -> list[Blame]:
