@@ -3,9 +3,10 @@
 import pytest
 
 from preflight.errors import Blame, NotApplicable
-from preflight.facts.value import present
+from preflight.facts.value import or_none, present
 
 NCCL_SEGMENT_BYTES = 9_637_888  # "Error while creating shared memory segment /dev/shm/nccl-... (size 9637888)"
+LEAST_STACK_BYTES = 1 << 20  # the usual 8 MiB, less what frugal sites set
 
 
 def test_memlock_is_enough_for_rdma(node, settings):
@@ -103,21 +104,31 @@ def test_processes_may_be_started(node, settings):
 
 
 def test_nothing_else_is_limited(node):
-    """No limit holds down the address space, the size of files or the CPU time of the job's processes.
+    """No limit holds down the memory, the stack, the size of files or the CPU time of the job's processes.
 
-    CUDA reserves many times the memory of all GPUs and NCCL's start ends with "out of memory" under `ulimit -v`; a
-    checkpoint ends with "File too large", a rank after its CPU seconds. Login shells of shared machines set them.
-    Fix: `ulimit -v unlimited -f unlimited -t unlimited` in the line that starts the job, or the lines `as`, `fsize`
-    and `cpu` in /etc/security/limits.d on the nodes named.
+    CUDA reserves many times the memory of all GPUs and NCCL's start ends with "out of memory" under `ulimit -v` or
+    `-d`; a checkpoint ends with "File too large", a rank after its CPU seconds; a stack of less than 1 MiB ends threads
+    with a segmentation fault. Login shells of shared machines set them.
+    Fix: the command in the finding, in the line that starts the job; or the lines `as`, `data`, `stack`, `fsize` and
+    `cpu` in /etc/security/limits.d on the nodes named.
     """
     limits = node.limits
     space = present(limits.address_space_soft_bytes, "address space")
     size = present(limits.file_size_soft_bytes, "size of files")
     seconds = present(limits.cpu_time_soft_seconds, "CPU time")
-    found = [f"{space} bytes of address space (ulimit -v)"] if space != "unlimited" else []
-    found += [f"files of {size} bytes at most (ulimit -f)"] if size != "unlimited" else []
-    found += [f"{seconds} seconds of CPU time (ulimit -t)"] if seconds != "unlimited" else []
+    data, stack = (or_none(limit, "limit") for limit in (limits.data_soft_bytes, limits.stack_soft_bytes))
+    found = {"-v": f"{space} bytes of address space (ulimit -v)"} if space != "unlimited" else {}
+    if data not in ("unlimited", "none"):
+        found["-d"] = f"{data} bytes of data: an allocation beyond them ends the rank (ulimit -d)"
+    if size != "unlimited":
+        found["-f"] = f"files of {size} bytes at most: a larger checkpoint or log ends the rank (ulimit -f)"
+    if seconds != "unlimited":
+        found["-t"] = f"{seconds} seconds of CPU time, after which a rank is killed (ulimit -t)"
+    if isinstance(stack, int) and stack < LEAST_STACK_BYTES:
+        found["-s"] = f"a stack of {stack >> 10} KiB (ulimit -s)"
     if found:
-        gpus = node.gpu.readable() if node.backend == "nccl" and space != "unlimited" else ()
-        message = f"limits of this {node.identity.context} session: {', '.join(found)}"
-        raise Blame(message, nodes=[node.name], is_advisory=not gpus)
+        gpus = node.gpu.readable() if node.backend == "nccl" and "-v" in found else ()
+        message = f"limits of this {node.identity.context} session: {', '.join(found.values())}"
+        options = " ".join(f"{option} {'8192' if option == '-s' else 'unlimited'}" for option in found)
+        fix = f"`ulimit {options}` in the line that starts the job; /etc/security/limits.d for all sessions"
+        raise Blame(message, nodes=[node.name], fix=fix, is_advisory=not gpus)

@@ -17,6 +17,12 @@ BROKEN = (
         "17179869184 bytes of address space (ulimit -v)",
     ),
     Broken(
+        "limits.nothing_else_is_limited",
+        roce().broken("node2", "limits", address_space_soft_bytes=1, data_soft_bytes=1 << 30, stack_soft_bytes=1 << 16),
+        ("node2",),
+        "(ulimit -d), a stack of 64 KiB (ulimit -s)",
+    ),
+    Broken(
         "limits.processes_may_be_started",
         healthy().broken("node2", "kernel", cgroup_processes=1024),
         ("node2",),

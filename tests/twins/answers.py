@@ -31,7 +31,7 @@ def install():
     def own_getrlimit(kind):
         return (limits[kind], limits[kind]) if kind in limits else (-1, -1) if kind in others else getrlimit(kind)
 
-    others = (resource.RLIMIT_AS, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU)
+    others = (resource.RLIMIT_AS, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU, resource.RLIMIT_DATA)
     speeds = {each["name"]: each["speed_mbps"] for each in told["interfaces"]}
 
     bare = {each["name"] for each in told["interfaces"] if each.get("offloads") is False}

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from .faults import Fault, Plant, answer, every, file, logged, training
+from .faults import (
+    Fault,
+    Plant,
+    answer,
+    both,
+    every,
+    file,
+    interface,
+    limit,
+    logged,
+    replaced,
+    training,
+    variables,
+)
 from .folder import Folder
 from .platform import Platform
 
@@ -40,6 +53,13 @@ def static_entry(folder: Folder, platform: Platform) -> None:
 def runs_few(platform: Platform) -> bool:
     """Whether this machine's own mounts may be changed for it: the job's user is root."""
     return platform.user_id == 0
+
+
+def second_interface(folder: Folder, _platform: Platform) -> None:
+    """A further network, where no peer is."""
+    nic = {"name": "eth9", "mtu": 9000, "speed_mbps": 0, "addresses": ["192.168.9.3/24"], "is_up": True}
+    folder.kernel(lambda answers: answers["interfaces"].append(nic))
+    folder.write("proc/net/dev", folder.path("proc/net/dev").read_text() + f"eth9: {' 0' * 16}\n")
 
 
 ROUTES = "network.routes_to_peers_leave_by_the_training_interface"
@@ -98,7 +118,49 @@ FAULTS = (
     Fault(
         "small MTU of a route", commands("ip route add 10.77.0.1/32 dev X mtu 1300"), ROUTES, "cut to 1300", is_plain
     ),
+    Fault(
+        "MTU of a route above its interface's",
+        commands("ip route add 10.77.0.1/32 dev X mtu 9900"),
+        ROUTES,
+        "packets to node1 may have 9900 bytes",
+        is_plain,
+    ),
+    Fault(
+        "rule that sends an address another way",
+        both(
+            second_interface,
+            commands("ip rule add from 10.77.0.3 lookup 100", "ip route add 10.77.0.0/24 dev eth9 table 100"),
+        ),
+        ROUTES,
+        "leave by eth9",
+        is_plain,
+    ),
     Fault("plain file in place of /dev/null", file("dev/null", "noise\n"), DEVICES, "/dev/null is no device", every),
+    Fault(
+        "loopback without its address",
+        commands("ip addr del 127.0.0.1/8 dev lo"),
+        "names.localhost_is_the_node_itself",
+        "lo has no 127.0.0.1",
+        is_plain,
+    ),
+    Fault(
+        "mask of another subnet",
+        interface(addresses=["10.77.0.3/25"]),
+        "network.training_addresses_share_a_subnet",
+        "10.77.0.0/25, where its peers have 10.77.0.0/24",
+        is_plain,
+    ),
+    Fault("limit of data", limit(data=1 << 30), "limits.nothing_else_is_limited", "ulimit -d", every),
+    Fault("small stack", limit(stack=256 << 10), "limits.nothing_else_is_limited", "256 KiB (ulimit -s)", every),
+    Fault("options of debugging", replaced("proc/cmdline", "$", " slub_debug=FZP"), SETTINGS, "slub_debug=FZP", every),
+    Fault("FIPS of one", replaced("proc/cmdline", "$", " fips=1"), SETTINGS, "fips=1", every),
+    Fault(
+        "lost library of LD_PRELOAD",
+        variables(LD_PRELOAD="/usr/lib/libtcmalloc.so.4"),
+        "environment.files_that_variables_name_exist",
+        "libtcmalloc.so.4: No such file",
+        every,
+    ),
     Fault(
         "shared memory that is read-only",
         answer(mounts=["mount -o remount,ro /dev/shm"]),

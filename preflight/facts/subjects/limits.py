@@ -26,6 +26,8 @@ class Limits(Value, frozen=True, kw_only=True):
     address_space_soft_bytes: Limit | Missing = NOT_REPORTED
     file_size_soft_bytes: Limit | Missing = NOT_REPORTED
     cpu_time_soft_seconds: Limit | Missing = NOT_REPORTED
+    data_soft_bytes: Limit | Missing = NOT_REPORTED  # what a process allocates for itself alone
+    stack_soft_bytes: Limit | Missing = NOT_REPORTED  # of each thread too
 
     @property
     def has_null(self) -> bool:

@@ -34,6 +34,8 @@ def collect(_arguments: dict[str, Any]) -> dict[str, Any]:
         "address_space_soft_bytes": limit(resource.getrlimit(resource.RLIMIT_AS)[0]),
         "file_size_soft_bytes": limit(resource.getrlimit(resource.RLIMIT_FSIZE)[0]),
         "cpu_time_soft_seconds": limit(resource.getrlimit(resource.RLIMIT_CPU)[0]),
+        "data_soft_bytes": limit(resource.getrlimit(resource.RLIMIT_DATA)[0]),
+        "stack_soft_bytes": limit(resource.getrlimit(resource.RLIMIT_STACK)[0]),
         **shared_memory(SHARED_MEMORY),
         "device_faults": device_faults(DEVICES),
     }
