@@ -138,7 +138,8 @@ def facts_page() -> str:
         " read is there with its reason. Units stand in the names. In the docstring of a check they are written"
         " `node.SUBJECT.NAME`.\n"
     ]
-    for path in sorted((PACKAGE / "facts" / "subjects").glob("[a-z]*.py")):
+    subjects = PACKAGE / "facts" / "subjects"
+    for path in sorted([*subjects.rglob("[a-z]*.py"), subjects.with_name("pci.py")]):
         source = path.read_text(encoding="utf-8")
         tree = ast.parse(source)
         parts.append(f"## {path.stem}\n\n{plain(ast.get_docstring(tree) or '')}\n")

@@ -35,7 +35,7 @@ ORDER = (
 INSIDE = {
     "facts": (
         ("value", "neighbours", "racks", "once"),
-        ("shared",),
+        ("shared", "pci"),
         ("subjects",),
         ("selection",),
         ("fabric",),

@@ -11,10 +11,9 @@ import msgspec
 
 from preflight.errors import FactMissing
 from preflight.facts.selection import Patterns, parse_patterns
-from preflight.facts.subjects.gpu import NOT_REPORTED
 from preflight.facts.subjects.network import Network
 from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
-from preflight.facts.value import Missing
+from preflight.facts.value import NOT_REPORTED, Missing
 
 Scope = Literal["empty", "link-local", "ipv4", "ipv6"]
 GID = re.compile(r"(?:[0-9a-f]{4}:){7}[0-9a-f]{4}")

@@ -15,7 +15,7 @@ from preflight.facts.subjects.clock import Clock
 from preflight.facts.subjects.ending import Ending
 from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.subjects.files import Files
-from preflight.facts.subjects.gpu import NOT_REPORTED, Gpus
+from preflight.facts.subjects.gpu import Gpus
 from preflight.facts.subjects.gpus.vendor import NOT_ASKED, Vendor
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.kernel import Kernel
@@ -27,7 +27,7 @@ from preflight.facts.subjects.ports import Ports
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.subjects.software import Software
 from preflight.facts.subjects.trust import Trust
-from preflight.facts.value import Missing, Value, no_such_fact
+from preflight.facts.value import NOT_REPORTED, Missing, Value, no_such_fact
 
 V = TypeVar("V", bound=Value)
 MEANS_RDMA = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX")  # a job that sets these uses NCCL, whatever GPUs the nodes report

@@ -39,6 +39,9 @@ class Missing(Value, frozen=True):
     kind: MissingKind = "failed"
 
 
+NOT_REPORTED = Missing("not reported", "absent")
+
+
 def must_be_addresses(*texts: str) -> None:
     """Raise ValueError for a text that is not an IP address.
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.fabric import Hca, chosen_hcas, hcas
+from preflight.facts.pci import PciFunction
 from preflight.facts.selection import Backend, nccl_interfaces
-from preflight.facts.subjects.gpu import Gpu, PciFunction
+from preflight.facts.subjects.gpu import Gpu
 from preflight.facts.subjects.network import Interface
 from preflight.facts.value import Missing
 from preflight.results import Transport

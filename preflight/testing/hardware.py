@@ -7,7 +7,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from preflight.facts.subjects.gpu import Gpu, GpuStatus, LinkErrors, Links, PciFunction, Topology, TopologyRow
+from preflight.facts.pci import PciFunction
+from preflight.facts.subjects.gpu import Gpu, LinkErrors, Links
+from preflight.facts.subjects.gpus.status import GpuStatus
+from preflight.facts.subjects.gpus.topology import Topology, TopologyRow
 from preflight.facts.subjects.network import Address, Interface
 from preflight.facts.subjects.rdma import Gid, PciRequests, RdmaDevice, RdmaPort
 from preflight.facts.value import Missing, Value

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.facts.pci import PciFunction
 from preflight.facts.subjects.ending import Ending, LinksEnd
-from preflight.facts.subjects.gpu import Gpus, LinkErrors, PciFunction
+from preflight.facts.subjects.gpu import Gpus, LinkErrors
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing
 from preflight.testing import infiniband, roce

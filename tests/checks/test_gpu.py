@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from preflight.errors import FactMissing, NotApplicable
-from preflight.facts.subjects.gpu import Gpus, GpuStatus, Links
+from preflight.facts.subjects.gpu import Gpus, Links
+from preflight.facts.subjects.gpus.status import GpuStatus
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.tables.gpus import broken, log, pcie_paths, readiness, slowed

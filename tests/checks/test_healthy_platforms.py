@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from preflight.facts.subjects.ending import PortEnd
-from preflight.facts.subjects.gpu import GpuStatus
+from preflight.facts.subjects.gpus.status import GpuStatus
 from preflight.facts.subjects.network import Address
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.value import Missing

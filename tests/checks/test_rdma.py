@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from preflight.facts.pci import PciFunction
 from preflight.facts.subjects.ending import PortEnd
-from preflight.facts.subjects.gpu import PciFunction
 from preflight.facts.subjects.rdma import Gid, PciRequests
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict

@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from preflight.facts.node import NodeFacts
+from preflight.facts.pci import PciFunction
 from preflight.facts.subjects.environment import Environment, Variable
-from preflight.facts.subjects.gpu import Links, PciFunction, Topology, TopologyRow
+from preflight.facts.subjects.gpu import Links
+from preflight.facts.subjects.gpus.topology import Topology, TopologyRow
 from preflight.facts.subjects.network import Address, Interface, Network
 from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
 from preflight.facts.value import Missing

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from preflight.facts.subjects.gpu import NOT_REPORTED, Counted, LinkErrors
+from preflight.facts.subjects.gpu import Counted, LinkErrors
 from preflight.facts.subjects.kernel import LogEvent
-from preflight.facts.value import Count, Missing, Text, Value
+from preflight.facts.value import NOT_REPORTED, Count, Missing, Text, Value
 
 
 class PortEnd(Value, frozen=True):

@@ -1,93 +1,15 @@
-"""What does a node report of its GPUs and its RDMA devices?"""
+"""What does a node report of its GPUs?"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import lru_cache
-from types import MappingProxyType
 from typing import NamedTuple
 
 from preflight.errors import BlockedBy, FactMissing
-from preflight.facts.value import Count, Missing, Text, Value, present
-
-NOT_REPORTED = Missing("not reported", "absent")
-
-
-class PciFunction(NamedTuple):
-    """Where a device sits: the bridges above it, its link, and what the IOMMU and ACS do with its traffic."""
-
-    path: Text  # "pci0000:80/0000:80:02.2/0000:82:00.0"
-    numa_node: Count | Missing
-    width: Count | Missing
-    width_max: Count | Missing  # what both the device and its slot can do
-    speed: float | Missing  # GT/s a lane
-    speed_max: float | Missing
-    iommu: Text | Missing  # "identity", "DMA", "DMA-FQ"; absent without an IOMMU
-    redirecting_bridges: tuple[Text, ...] | Missing  # whose ACS sends traffic between devices up to the root
-
-
-class GpuStatus(Value, frozen=True, kw_only=True):
-    """How a GPU is; what its driver or model does not report is absent."""
-
-    is_persistent: bool | Missing = NOT_REPORTED
-    has_ecc: bool | Missing = NOT_REPORTED
-    has_ecc_pending: bool | Missing = NOT_REPORTED
-    mig_pending: Text | Missing = NOT_REPORTED
-    uncorrected_errors: Count | Missing = NOT_REPORTED  # since the driver was loaded
-    pages_retired: Count | Missing = NOT_REPORTED  # for errors of two bits
-    is_retirement_pending: bool | Missing = NOT_REPORTED
-    rows_remapped: Count | Missing = NOT_REPORTED  # for errors that could not be corrected
-    is_remapping_pending: bool | Missing = NOT_REPORTED
-    has_remapping_failed: bool | Missing = NOT_REPORTED
-    is_memory_beyond_repair: bool | Missing = NOT_REPORTED
-    is_repair_pending: bool | Missing = NOT_REPORTED
-    is_sram_worn: bool | Missing = NOT_REPORTED
-    recovery: Text | Missing = NOT_REPORTED  # what the driver wants done: "None", "Reset", "Reboot", "Drain P2P"
-    needs_reset: bool | Missing = NOT_REPORTED
-    is_drain_recommended: bool | Missing = NOT_REPORTED
-    licence: Text | Missing = NOT_REPORTED  # of a virtual GPU: "Licensed (Expiry: ...)", "Unlicensed (Restricted)"
-    slowdowns: tuple[Text, ...] | Missing = NOT_REPORTED  # "hw_slowdown", "sw_power_cap", ...
-    performance_state: Text | Missing = NOT_REPORTED  # "P0" at work, up to "P12"
-    pcie_generation: Count | Missing = NOT_REPORTED
-    pcie_generation_max: Count | Missing = NOT_REPORTED
-    pcie_width: Count | Missing = NOT_REPORTED
-    pcie_width_max: Count | Missing = NOT_REPORTED
-    power_limit_watts: float | Missing = NOT_REPORTED
-    power_default_watts: float | Missing = NOT_REPORTED
-    corrected_errors: Count | Missing = NOT_REPORTED  # over the GPU's life
-    banks_without_spare_rows: Count | Missing = NOT_REPORTED  # where the next broken row cannot be remapped
-    banks_with_one_spare_row: Count | Missing = NOT_REPORTED
-    memory_used_mib: Count | Missing = NOT_REPORTED
-    vbios: Text | Missing = NOT_REPORTED
-    firmware: tuple[tuple[Text, Text], ...] | Missing = NOT_REPORTED  # parts of the GPU, each with its version
-    deferred_errors: Count | Missing = NOT_REPORTED  # that were found and not used yet
-    temperature_celsius: float | Missing = NOT_REPORTED
-    temperature_limit_celsius: float | Missing = NOT_REPORTED  # where it slows itself down
-    memory_celsius: float | Missing = NOT_REPORTED
-    memory_limit_celsius: float | Missing = NOT_REPORTED
-    performance_level: Text | Missing = NOT_REPORTED  # of AMD's: "AUTO", "LOW", "MANUAL"
-    partition: Text | Missing = NOT_REPORTED  # of AMD's: "SPX/NPS1"
-    link_fault: Text | Missing = NOT_REPORTED  # of xGMI: "NO_ERRORS", "ERROR", "MULTIPLE_ERRORS"
-    clock_mhz: float | Missing = NOT_REPORTED  # that applications were given
-    clock_default_mhz: float | Missing = NOT_REPORTED
-    nvlink_gbytes_per_s: float | Missing = NOT_REPORTED  # of its slowest active NVLink
-    bar1_mib: Count | Missing = NOT_REPORTED  # of its memory that devices can reach over PCIe
-    is_inforom_corrupted: bool = False
-    unanswered: tuple[
-        Text, ...
-    ] = ()  # values in place of which the driver reports an error: "power_draw: Unknown Error"
-    fabric_state: Text | Missing = NOT_REPORTED  # "Completed", "In Progress", "Not Started"
-    fabric_status: Text | Missing = NOT_REPORTED
-    fabric_health: Text | Missing = NOT_REPORTED  # "Healthy", "Unhealthy", "Limited Capacity"
-    fabric_faults: tuple[Text, ...] | Missing = NOT_REPORTED  # "bandwidth: Degraded", "route unhealthy: True"
-    fabric_cluster: Text | Missing = NOT_REPORTED  # of the GPUs that one NVLink fabric joins over several nodes
-    fabric_clique: Text | Missing = NOT_REPORTED
-
-    def domain(self) -> str:
-        """The NVLink fabric of several nodes that the GPU belongs to, "" where it is of its own node only."""
-        cluster = self.fabric_cluster
-        return "" if isinstance(cluster, Missing) or not cluster.strip("0-") else cluster
+from preflight.facts.pci import PciFunction, without_domain_zeros
+from preflight.facts.subjects.gpus.status import GpuStatus
+from preflight.facts.subjects.gpus.topology import Topology
+from preflight.facts.value import NOT_REPORTED, Count, Missing, Text, Value, present
 
 
 class Links(NamedTuple):
@@ -111,83 +33,10 @@ class LinkErrors(NamedTuple):
     counted: dict[Text, Count]  # "link 3: CRC Errors" -> how many; those at 0 are left out
 
 
-class TopologyRow(Value, frozen=True):
-    """What lies between one device and each of the others: "NV18", "PIX", "SYS"."""
-
-    device: Text
-    relations: tuple[Text, ...]
-
-
 NOT_WHOLE = ("cut short", "and describes", "broken XML", "broken JSON", "no JSON")
 # By their names: of models that come as PCIe cards too, only the boards that are wired by NVLink.
 BASEBOARDS = r"SXM|Instinct MI(250|3\d\d)|(\bH100 80GB HBM3|\bH[128]00|\bH20|\bG?B[123]00)\b(?!.*(PCIe|NVL))"
 FILLED_SHARE, FILLED_MIB = 0.05, 2048  # more than a driver and its services hold for themselves
-NEAR = ("X", "PIX", "PXB", "PHB", "NODE", "SYS")
-
-
-class Topology(NamedTuple):
-    """The matrix of `nvidia-smi topo -m`: GPU0, ... and NIC0, ... in the order of its columns."""
-
-    rows: tuple[TopologyRow, ...]
-    adapters: dict[Text, Text]  # "NIC0" -> "mlx5_0"
-
-    def nearest_adapters(self) -> Mapping[str, tuple[str, ...]]:
-        """GPU -> the adapters nearest to it, by PCIe."""
-        return _nearest(self.rows, tuple(self.adapters.items()))
-
-    def shared_adapters(self) -> str:
-        """GPUs that have to share an adapter though there is one for each, as a message says it."""
-        near = self.nearest_adapters()
-        if not near or len(self.adapters) < len(near) or any(len(names) != 1 for names in near.values()):
-            return ""
-        users: dict[str, list[str]] = {}
-        for gpu, names in near.items():
-            users.setdefault(names[0], []).append(gpu)
-        return "; ".join(f"{name} is nearest to {' and '.join(of)}" for name, of in users.items() if len(of) > 1)
-
-    def are_joined_by_nvlink(self) -> bool:
-        """Whether every pair of GPUs has NVLink between them."""
-        gpus = [row.device for row in self.rows if row.device.startswith("GPU")]
-        joined = ("NV", "X")
-        return all(
-            relation.startswith(joined)
-            for row in self.rows
-            if row.device.startswith("GPU")
-            for relation in row.relations[: len(gpus)]
-        )
-
-    def between_gpus(self) -> str:
-        """How NVLink joins the GPUs, each way once: "NV18"; "PCIe" for pairs that it does not join."""
-        gpus = [row for row in self.rows if row.device.startswith("GPU")]
-        ways = {way for row in gpus for way in row.relations[: len(gpus)] if way != "X"}
-        return ", ".join(sorted({way if way.startswith("NV") else "PCIe" for way in ways}))
-
-    def summary(self, *, is_named: bool = True) -> str:
-        """The topology as a message says it, the same for nodes of the same build; ``is_named`` tells the adapters."""
-        near = self.nearest_adapters()
-        between = sorted({relation for row in self.rows for relation in row.relations if relation != "X"})
-        of_gpus = "; ".join(
-            f"{gpu} {'/'.join(names) if is_named else f'{len(names)} adapters'}" for gpu, names in near.items()
-        )
-        return of_gpus or f"GPUs joined by {', '.join(between)}"
-
-
-@lru_cache(maxsize=256)  # nodes of a build have one topology between them, and several checks ask
-def _nearest(rows: tuple[TopologyRow, ...], adapters: tuple[tuple[str, str], ...]) -> Mapping[str, tuple[str, ...]]:
-    names = dict(adapters)
-    columns = {
-        names.get(row.device, row.device): place for place, row in enumerate(rows) if not row.device.startswith("GPU")
-    }
-    found: dict[str, tuple[str, ...]] = {}
-    for row in rows:
-        if not row.device.startswith("GPU"):
-            continue
-        relations = {name: row.relations[place] for name, place in columns.items()}
-        distances = {name: NEAR.index(relation) for name, relation in relations.items() if relation in NEAR}
-        if distances:
-            nearest = min(distances.values())
-            found[row.device] = tuple(name for name, far in distances.items() if far == nearest)
-    return MappingProxyType(found)
 
 
 class Gpu(Value, frozen=True, kw_only=True):
@@ -248,12 +97,6 @@ class Gpu(Value, frozen=True, kw_only=True):
 
 def _counted(count: int) -> str:
     return f"{count} GPU{'s' * (count != 1)}"
-
-
-def without_domain_zeros(address: str) -> str:
-    """A PCI address as NVML and the kernel write it, with domains of eight and of four digits."""
-    domain, _, rest = address.lower().partition(":")
-    return f"{domain.lstrip('0')}:{rest}"
 
 
 class Counted(NamedTuple):

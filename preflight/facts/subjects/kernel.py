@@ -7,8 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from preflight.errors import FactMissing
-from preflight.facts.subjects.gpu import NOT_REPORTED
-from preflight.facts.value import Count, Missing, Text, Value, present
+from preflight.facts.value import NOT_REPORTED, Count, Missing, Text, Value, present
 
 
 class LogEvent(Value, frozen=True):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.facts.subjects.gpu import NOT_REPORTED
-from preflight.facts.value import Missing, Text, Value
+from preflight.facts.value import NOT_REPORTED, Missing, Text, Value
 
 
 class Machine(Value, frozen=True, kw_only=True):

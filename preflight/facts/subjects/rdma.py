@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from preflight.errors import FactMissing
-from preflight.facts.subjects.gpu import NOT_REPORTED, PciFunction
-from preflight.facts.value import Count, Device, Missing, Text, Value, present
+from preflight.facts.pci import PciFunction
+from preflight.facts.value import NOT_REPORTED, Count, Device, Missing, Text, Value, present
 
 
 class Gid(Value, frozen=True):

@@ -7,8 +7,7 @@ from typing import Literal
 import msgspec
 
 from preflight.errors import BlockedBy, FactMissing
-from preflight.facts.subjects.gpu import NOT_REPORTED
-from preflight.facts.value import Missing, Text, Value, or_none, present
+from preflight.facts.value import NOT_REPORTED, Missing, Text, Value, or_none, present
 
 
 class Software(Value, frozen=True, kw_only=True):

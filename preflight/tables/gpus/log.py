@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from preflight.errors import NotApplicable
 from preflight.facts.node import NodeFacts
-from preflight.facts.subjects.gpu import without_domain_zeros
+from preflight.facts.pci import without_domain_zeros
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import present
 from preflight.tables import xids

@@ -16,7 +16,7 @@ from preflight.errors import Blame, FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.facts.fabric import hcas
 from preflight.facts.node import NodeFacts
-from preflight.facts.subjects.gpu import PciFunction
+from preflight.facts.pci import PciFunction
 from preflight.facts.value import Missing
 
 KIND = "bandwidth"

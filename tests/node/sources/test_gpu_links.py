@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from preflight.facts.subjects.gpu import Topology
+from preflight.facts.subjects.gpus.topology import Topology
 from preflight.node.agent.missing import in_order
 from preflight.node.sources import gpu_links
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from preflight.facts.subjects.gpu import GpuStatus
+from preflight.facts.subjects.gpus.status import GpuStatus
 from preflight.facts.value import Missing
 from preflight.node.sources import gpu_values
 

@@ -5,7 +5,7 @@ import os
 import msgspec
 import pytest
 
-from preflight.facts.subjects.gpu import PciFunction
+from preflight.facts.pci import PciFunction
 from preflight.facts.value import Missing
 from preflight.node.agent.missing import in_order
 from preflight.node.sources import pci

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.facts.subjects.gpu import Gpus, PciFunction
+from preflight.facts.pci import PciFunction
+from preflight.facts.subjects.gpu import Gpus
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.value import Missing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.facts.subjects.gpu import Topology
+from preflight.facts.subjects.gpus.topology import Topology
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.testing import roce

@@ -1,1 +1,1 @@
-"""What is known of GPUs beside their driver's facts."""
+"""The parts of what is known of GPUs: their state, their topology, and what vendors' tests found."""
