@@ -27,7 +27,13 @@ SIGNS = (
         b"detected stall",
         b"NETDEV WATCHDOG",
     ),
-    *(b"GPU reset begin", b"hardware errors detected", b"amdgpu_job_timedout", b"emounting filesystem read-only"),
+    *(
+        b"GPU reset begin",
+        b"GPU reset(",
+        b"hardware errors detected",
+        b"amdgpu_job_timedout",
+        b"emounting filesystem read-only",
+    ),
     *(b"I/O error", b"timeout, ", b"not responding", b"clock throttled"),
     *(b"nvidia: probe of", b"GPU init", b"temperature", b"containment event", b"Slot(", b"DMAR: ", b"AMD-Vi: "),
     *(b"Memory failure: ", b"Uncorrected hardware", b"NMI: ", b"as unstable", b"BUG: ", b"kernel BUG", b"Oops: "),
@@ -250,11 +256,9 @@ def collect(path: str, *, seconds: float = MOST_SECONDS) -> EventsOrMissing:
         whole = b"".join(found)
         if not whole.endswith(b"\n"):  # the kernel ends every record
             return missing("the kernel's log was cut short in the middle of a line")
-        texts = b"\n".join(set(without_figures(whole).split(b"\n")))  # most lines of a log repeat
-        if not any(without_figures(sign) in texts for sign in SIGNS):
-            return []
+        lines = of_interest(whole)
         # /dev/kmsg gives a record at a time; a saved log is read as it comes.
-        return parse(whole.decode("utf-8", "backslashreplace").splitlines(), now_s=time.monotonic())
+        return parse([line.decode("utf-8", "backslashreplace") for line in lines], now_s=time.monotonic())
     except OSError as error:
         return missing_because(error)
     finally:
@@ -277,6 +281,18 @@ def records(descriptor: int, *, end: float) -> list[bytes]:
             break
         found.append(record)
     return found
+
+
+def of_interest(whole: bytes) -> list[bytes]:
+    """The lines that may report an event or the end of one. Most lines of a log repeat: each kind is searched once."""
+    shapes = without_figures(whole).split(b"\n")
+    distinct = set(shapes)
+    together = b"\n".join(distinct)
+    signs = [sign for sign in map(without_figures, SIGNS) if sign in together]
+    if not signs:
+        return []
+    wanted = {shape for shape in distinct if any(sign in shape for sign in signs)}
+    return [line for line, shape in zip(whole.split(b"\n"), shapes) if shape in wanted]
 
 
 def without_figures(text: bytes) -> bytes:
