@@ -11,7 +11,7 @@ from preflight.node.subjects.environment import job_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from preflight.node.agent.missing import TextOrMissing
@@ -53,7 +53,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     packages = {name: version for name, (version, _) in found.items()}
     folders = variables.get("LD_LIBRARY_PATH", ("", ""))[0].split(":")
     torch = torch_facts(path, packages, library_folders=folders)
-    plugins = nccl_plugins([*folders, *SYSTEM_LIBRARIES])
+    plugins = nccl_plugins(folders)
     preloaded = variables.get("LD_PRELOAD", ("", ""))[0].replace(":", " ").split()
     return {
         "python": sys.version.split()[0],
@@ -182,14 +182,18 @@ def torch_facts(path: Iterable[str], packages: Mapping[str, str], *, library_fol
     }
 
 
-def prefixes(variables: Variables, arguments: Mapping[str, Any]) -> list[str]:
-    """The environments that this node may have: those that are active or listed, the controller's own, the usual."""
+def prefixes(variables: Variables, arguments: Mapping[str, Any]) -> Iterator[str]:
+    """The environments that this node may have, one by one, for a look at them all takes long.
+
+    First those that are active, the controller's own and those that conda lists, then those in the usual places.
+    """
     home = os.path.expanduser("~")
     active = [variables.get(name, ("", ""))[0] or os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
-    listed = read(f"{home}/.conda/environments.txt").splitlines()
-    controllers = os.path.dirname(os.path.dirname(arguments.get("interpreter", "")))
-    usual = [folder for pattern in ENVIRONMENTS for folder in matching(os.path.expanduser(pattern))]
-    return list(dict.fromkeys(one for one in (*active, controllers, *listed, *usual) if one))[:MOST_ENVIRONMENTS]
+    yield from active
+    yield os.path.dirname(os.path.dirname(arguments.get("interpreter", "")))
+    yield from read(f"{home}/.conda/environments.txt").splitlines()
+    for pattern in ENVIRONMENTS:
+        yield from matching(os.path.expanduser(pattern))
 
 
 def matching(pattern: str) -> list[str]:
@@ -211,16 +215,19 @@ def fits(name: str, pattern: str) -> bool:
 
 
 def torch_elsewhere(folders: Iterable[str]) -> dict[str, str]:
-    """Each interpreter of these environments that has torch -> the version that its version.py says."""
-    found: dict[str, str] = {}
+    """The interpreter of the first of these environments that has torch -> the version that its version.py says."""
+    looked_at: set[str] = set()
     for folder in folders:
+        if len(looked_at) == MOST_ENVIRONMENTS:
+            break
         python = f"{folder}/bin/python3"
-        if os.access(python, os.X_OK):
+        if folder and folder not in looked_at and os.access(python, os.X_OK):
             for place in libraries(folder):
                 version = version_of_torch(f"{place}/torch/version.py")
                 if version:
-                    found.setdefault(python, version)
-    return found
+                    return {python: version}
+        looked_at.add(folder)
+    return {}
 
 
 def libraries(folder: str) -> list[str]:
@@ -292,22 +299,28 @@ PLUGINS = ("libnccl-net", "librccl-net", "librccl-anp")  # of NCCL, and AMD's of
 
 
 def nccl_plugins(folders: Iterable[str], cache: str = LINKER_CACHE) -> list[str]:
-    """The network plugins that NCCL finds: in these folders, and those that the linker's cache knows."""
-    found = [
-        f"{folder}/{name}"
-        for folder in dict.fromkeys(folders)
-        if folder
-        for name in sorted(name for name in names_in(folder) if name.startswith(PLUGINS) and ".so" in name)
-    ]
+    """The network plugins that NCCL finds: in these folders, in the system's, and those of the linker's cache.
+
+    A folder of the system holds thousands of files. What was put there under another name than NCCL's own, it finds by
+    the cache alone.
+    """
+    found = [f"{folder}/{name}" for folder in dict.fromkeys(folders) if folder for name in plugins_in(folder)]
+    own = [f"{folder}/{name}.so" for folder in SYSTEM_LIBRARIES for name in PLUGINS]
     known: list[str] = []
     try:
         with open(cache, "rb") as file:
             text = file.read()
-        entries = text.split(b"\0") if b"/libnccl-net" in text else []
-        known = [entry.decode("utf-8", "backslashreplace") for entry in entries if b"/libnccl-net" in entry]
+        entries = text.split(b"\0") if any(b"/%s" % name.encode() in text for name in PLUGINS) else []
+        names = (entry.decode("utf-8", "backslashreplace") for entry in entries if entry.startswith(b"/"))
+        known = [name for name in names if os.path.basename(name).startswith(PLUGINS)]
     except OSError:  # a system without such a cache
         pass
-    return list(dict.fromkeys([*found, *(path for path in known if os.path.exists(path))]))
+    return list(dict.fromkeys([*found, *(path for path in (*own, *known) if os.path.exists(path))]))
+
+
+def plugins_in(folder: str) -> list[str]:
+    """The plugins in a folder, by their files' names."""
+    return sorted(name for name in names_in(folder) if name.startswith(PLUGINS) and ".so" in name)
 
 
 # Libraries whose version or build changes what a job does.

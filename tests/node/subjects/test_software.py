@@ -226,11 +226,21 @@ def test_plugins_of_nccl_are_found_where_the_linker_looks(tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "libnccl-net.so").touch()
     (tmp_path / "one/libnccl.so.2").touch()
+    (tmp_path / "two/librccl-net-ofi.so").touch()
     cached, gone = tmp_path / "two/libnccl-net.so", tmp_path / "three/libnccl-net.so"
-    (tmp_path / "cache").write_bytes(f"glibc-ld.so.cache1.1\0{cached}\0libnccl-net.so\0{gone}\0".encode())
+    amd = tmp_path / "two/librccl-net-ofi.so"
+    (tmp_path / "cache").write_bytes(f"glibc-ld.so.cache1.1\0{cached}\0libnccl-net.so\0{gone}\0{amd}\0".encode())
     found = software.nccl_plugins([os.fspath(tmp_path / "one"), "", "/nonexistent"], os.fspath(tmp_path / "cache"))
-    assert found == [os.fspath(tmp_path / "one/libnccl-net.so"), os.fspath(cached)]
+    assert found == [os.fspath(path) for path in (tmp_path / "one/libnccl-net.so", cached, amd)]
     assert software.nccl_plugins([], "/nonexistent") == []
+
+
+def test_plugins_of_nccl_in_a_folder_of_the_system_need_no_cache(tmp_path, monkeypatch):
+    """Copied there by hand, by the name that NCCL asks for: no other is found without the linker's cache."""
+    monkeypatch.setattr(software, "SYSTEM_LIBRARIES", (os.fspath(tmp_path),))
+    for name in ("libnccl-net.so", "libnccl-net-ofi.so", "libnccl.so.2"):
+        (tmp_path / name).touch()
+    assert software.nccl_plugins([], "/nonexistent") == [os.fspath(tmp_path / "libnccl-net.so")]
 
 
 def test_what_ld_library_path_puts_first_is_told_by_name(tmp_path):
@@ -256,13 +266,12 @@ def test_other_interpreters_that_have_torch_are_found(tmp_path):
     (tmp_path / "empty" / "bin").mkdir(parents=True)
     (tmp_path / "empty" / "bin" / "python3").touch(mode=0o755)
     variables = {"VIRTUAL_ENV": (os.fspath(tmp_path / "active"), "node")}
-    found = software.prefixes(variables, {"interpreter": os.fspath(tmp_path / "own" / "bin" / "python3")})
+    found = list(software.prefixes(variables, {"interpreter": os.fspath(tmp_path / "own" / "bin" / "python3")}))
     assert found[0] == os.fspath(tmp_path / "active")
     assert os.fspath(tmp_path / "own") in found
-    names = ("active", "own", "listed", "no-python", "empty")
-    assert software.torch_elsewhere(os.fspath(tmp_path / name) for name in names) == {
-        f"{tmp_path}/{name}/bin/python3": f"2.9.0+{name}" for name in ("active", "own", "listed")
-    }
+    for name in ("active", "own", "listed"):
+        folders = (os.fspath(tmp_path / folder) for folder in ("no-python", "empty", name, "active"))
+        assert software.torch_elsewhere(folders) == {f"{tmp_path}/{name}/bin/python3": f"2.9.0+{name}"}
 
 
 def environment(folder, *, torch=None):
@@ -289,9 +298,9 @@ def test_torch_is_found_where_an_environment_sees_it(tmp_path):
         environment(tmp_path / name)
         text = f"home = {tmp_path}/base/bin\ninclude-system-site-packages = {seen}\nversion = 3.12.1\n"
         (tmp_path / name / "pyvenv.cfg").write_text(text)
-    names = ("absolute", "relative", "system", "alone")
-    found = software.torch_elsewhere(os.fspath(tmp_path / name) for name in names)
-    assert found == {f"{tmp_path}/{name}/bin/python3": "2.9.0" for name in ("absolute", "relative", "system")}
+    assert software.torch_elsewhere([os.fspath(tmp_path / "alone")]) == {}
+    for name in ("absolute", "relative", "system"):
+        assert software.torch_elsewhere([f"{tmp_path}/{name}"]) == {f"{tmp_path}/{name}/bin/python3": "2.9.0"}
 
 
 @pytest.mark.parametrize(
