@@ -156,13 +156,10 @@ def master_addresses(name: str, resolved: Resolved) -> Any:
 
 def way_to(address: str) -> tuple[str, Any]:
     """The address that the kernel's routes give packets to `address`, and the size at which they are cut on the way."""
-    family, kind, protocol, _, target = socket.getaddrinfo(
-        address.encode(), DISCARD_PORT, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
-    )[0]
-    with socket.socket(family, kind, protocol) as probe:
-        probe.connect(target)
+    is_ipv6 = ":" in address
+    with socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((address, DISCARD_PORT))
         source = str(probe.getsockname()[0]).partition("%")[0]
-        is_ipv6 = family == socket.AF_INET6
         try:
             return source, probe.getsockopt(*((socket.IPPROTO_IPV6, IPV6_MTU) if is_ipv6 else (socket.SOL_IP, IP_MTU)))
         except OSError as error:  # a sandbox without it

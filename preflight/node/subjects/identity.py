@@ -52,20 +52,15 @@ def names(hostname: str, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
         return [full_name(hostname)]
 
     answers = ask_all(
-        {
-            "first": lambda: [first_address(hostname)],
-            "all": lambda: addresses_of(hostname),
-            "full": full,
-            "localhost": lambda: addresses_of("localhost"),
-        },
+        {"own": lambda: own_addresses(hostname), "full": full, "localhost": lambda: addresses_of("localhost")},
         limit_s=limit_s,
     )
-    first, every, fqdn = answers["first"], answers["all"], answers["full"]
+    own, fqdn = answers["own"], answers["full"]
     return {
         "hostname": hostname,
         "fqdn": hostname if isinstance(fqdn, OSError) else fqdn[0],
-        "hostname_address": missing(f"{hostname}: {first}") if isinstance(first, OSError) else first[0],
-        "hostname_addresses": [] if isinstance(every, OSError) else every,
+        "hostname_address": missing(f"{hostname}: {own}") if isinstance(own, OSError) else own[0],
+        "hostname_addresses": [] if isinstance(own, OSError) else sorted(set(own)),
         "localhost_addresses": localhost(answers["localhost"]),
     }
 
@@ -77,20 +72,26 @@ def localhost(answer: Answer[list[str]]) -> Union[list[str], Missing]:
     return missing(f"localhost: {answer}") if isinstance(answer, OSError) else answer
 
 
-def first_address(hostname: str) -> str:
-    """The address that gloo takes for a host name: the first, of either family, that can be bound on this node.
+def own_addresses(hostname: str) -> list[str]:
+    """The addresses of a host name; before them, once more, the one that gloo takes for it.
 
-    Where none can be bound it is the first of all: gloo then falls back to loopback, and a check has to say so.
+    That is the first, of either family, that can be bound on this node. Where none can be bound it is the first of all:
+    gloo then falls back to loopback, and a check has to say so.
     """
     found = socket.getaddrinfo(for_resolver(hostname), None, type=socket.SOCK_STREAM)
-    for family, kind, protocol, _, address in found:
-        try:
-            with socket.socket(family, kind, protocol) as listener:
-                listener.bind(address)
-                return str(address[0]).partition("%")[0]
-        except OSError:
-            continue
-    return str(found[0][4][0]).partition("%")[0]
+    addresses = [str(address[0]).partition("%")[0] for *_, address in found]
+    return [next((own for own, one in zip(addresses, found) if can_be_bound(one)), addresses[0]), *addresses]
+
+
+def can_be_bound(found: tuple[Any, ...]) -> bool:
+    """Whether an answer of getaddrinfo is an address of this node."""
+    family, kind, protocol, _, address = found
+    try:
+        with socket.socket(family, kind, protocol) as listener:
+            listener.bind(address)
+            return True
+    except OSError:
+        return False
 
 
 def context() -> str:

@@ -33,8 +33,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     path = job_variables(arguments).get("PATH", (os.defpath, ""))[0]
     processes = running(proc)
     return {
-        "cpu_model": cpu_model(proc),
-        "instructions": instructions(proc),
+        **processor(proc),
         "time_services": time_services(processes),
         "network_manager": network_manager(processes, ETC),
         "clock_is_synchronised": clock_is_synchronised(),
@@ -44,11 +43,16 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def cpu_model(proc: str) -> Any:
-    """The processor's name; of ARM, where kernels have only numbers, those of its maker and its cores."""
+def processor(proc: str) -> dict[str, Any]:
+    """What the kernel says of the processor; of a machine with hundreds of them the file is long, and read once."""
     text = must_read(f"{proc}/cpuinfo")
     if isinstance(text, dict):
-        return text
+        return dict.fromkeys(("cpu_model", "instructions"), text)
+    return {"cpu_model": cpu_model(text), "instructions": instructions(text)}
+
+
+def cpu_model(text: str) -> Any:
+    """The processor's name; of ARM, where kernels have only numbers, those of its maker and its cores."""
     for line in text.splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "Model", "cpu"):
@@ -59,11 +63,8 @@ def cpu_model(proc: str) -> Any:
     return missing("the kernel reports no model", "absent")
 
 
-def instructions(proc: str) -> Any:
+def instructions(text: str) -> Any:
     """Those of INSTRUCTIONS that the first processor has; a virtual machine or the BIOS may hide some."""
-    text = must_read(f"{proc}/cpuinfo")
-    if isinstance(text, dict):
-        return text
     for line in text.splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("flags", "Features"):

@@ -21,9 +21,9 @@ def test_this_machine_decodes():
 def test_the_processor_is_named(tmp_path):
     """By the line that its kind of processor has."""
     (tmp_path / "cpuinfo").write_text("processor : 0\nmodel name\t: EPYC 9654\nflags: x\n")
-    assert machine.cpu_model(os.fspath(tmp_path)) == "EPYC 9654"
+    assert machine.processor(os.fspath(tmp_path))["cpu_model"] == "EPYC 9654"
     (tmp_path / "cpuinfo").write_text("processor : 0\nCPU implementer: 0x41\n")
-    assert machine.cpu_model(os.fspath(tmp_path))["kind"] == "absent"
+    assert machine.processor(os.fspath(tmp_path))["cpu_model"]["kind"] == "absent"
 
 
 def test_vector_instructions_are_those_of_the_first_processor(tmp_path):
@@ -31,11 +31,11 @@ def test_vector_instructions_are_those_of_the_first_processor(tmp_path):
     (tmp_path / "cpuinfo").write_text(
         "processor : 0\nflags\t\t: fpu sse2 avx f16c avx2\n\nprocessor : 1\nflags : fpu\n"
     )
-    assert machine.instructions(os.fspath(tmp_path)) == ["avx", "f16c", "avx2"]
+    assert machine.processor(os.fspath(tmp_path))["instructions"] == ["avx", "f16c", "avx2"]
     (tmp_path / "cpuinfo").write_text("processor : 0\nFeatures\t: fp asimd sve\n")
-    assert machine.instructions(os.fspath(tmp_path)) == ["asimd", "sve"]
+    assert machine.processor(os.fspath(tmp_path))["instructions"] == ["asimd", "sve"]
     (tmp_path / "cpuinfo").write_text("processor : 0\ncpu : POWER9\n")
-    assert machine.instructions(os.fspath(tmp_path))["kind"] == "absent"
+    assert machine.processor(os.fspath(tmp_path))["instructions"]["kind"] == "absent"
 
 
 def test_keepers_of_the_clock_are_found_among_the_processes(tmp_path):
