@@ -45,9 +45,9 @@ INSIDE = {
         ("view", "documents"),
     ),
     "diagnose": (
-        ("cause", "prefix", "read", "signals"),
+        ("cause", "prefix", "read", "quiet"),
         ("causes", "index", "found"),
-        ("recorder",),
+        ("recorder", "pace"),
         ("facts", "tracebacks"),
         ("gather", "live"),
         ("verdict", "stuck"),

@@ -21,7 +21,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """A cause with the lines that speak of it. ``survived`` tells that the training went on after the last of them."""
+    """A cause with the lines that speak of it.
+
+    ``survived`` tells that the training went on after the last of them, ``is_aftermath`` that it had ended well before
+    the first of them.
+    """
 
     cause: Cause
     evidence: tuple[Evidence, ...]
@@ -29,6 +33,7 @@ class Finding:
     ranks: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
     survived: bool = False
+    is_aftermath: bool = False
     detail: str = ""
 
     @property
@@ -72,6 +77,7 @@ class Job:
     versions: dict[str, tuple[str, ...]] = field(default_factory=dict)
     exits: dict[int, str] = field(default_factory=dict)
     hang: Hang | None = None
+    has_ended: bool = False  # whether the training said that it ended well
 
 
 @dataclass(frozen=True)

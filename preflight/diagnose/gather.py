@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -15,7 +16,9 @@ from preflight.diagnose.causes.collectives.nccl import WARNED
 from preflight.diagnose.facts import PATTERNS, Facts
 from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.index import WORDS, Index, compiled
+from preflight.diagnose.pace import KEPT, Mark
 from preflight.diagnose.prefix import ANSI, line_of
+from preflight.diagnose.quiet import is_for_debugging, is_printed, is_python_warning
 from preflight.diagnose.tracebacks import BUILT_IN, Tracebacks
 
 LONGEST_LINE = 1024  # bytes of a line that are looked at
@@ -33,13 +36,18 @@ LEARNS = frozenset((b"loss", b"iteration", b"epoch"))
 PROGRESS = LEARNS | {b"step", b"steps", b"iter"}
 # The number of a step of the training; Slurm numbers the steps of jobs.
 STEP = re.compile(rb"(?i)(?<!job )(?<![a-z])(?:step|iter)s?[ \]\"':=#/-]{0,4}\d")
+CODE = re.compile(rb"(?:\[\w+\]:)? {4}")  # of the program, as a traceback shows it
 TRACEBACK = b"traceback"
 ESCAPE = b"\x1b"
 COLOURS = re.compile(ANSI.pattern.encode())
 OF_A_PAGE = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27);")  # a log that was taken from the source of a web page
-# A line by which a logger of Python, UCX (DIAG: it takes another way), libfabric or Slurm only tells how it goes on.
-DEBUG = re.compile(r"(?<![\w=])DEBUG(?=[ \]:|])|\bUCX +(?:TRACE|DIAG)\b|<debug>|\bdebug\d?: |\blevel=debug\b")
-DEBUGGING = frozenset((b"debug", b"trace", b"diag"))
+# What the processes of a job that has ended well may still say, as they go one after the other.
+AFTERMATH = re.compile(
+    r"sigterm|\bsignal:? 15\b|closing signal|death signal|killing subprocess|terminated\b|sigint|keyboardinterrupt"
+    r"|connection (?:reset|closed|was likely closed)|broken pipe|socket closed|peer closed|server has shut down"
+    r"|(?:recv|send)(?:value|bytes)? failed|connection to the c10d store has failed|exit ?code:? (?:143|-15)\b",
+    re.IGNORECASE,
+)
 OFTEN = 64  # after this many lines with the same words and no cause, further ones are skipped
 VERY_OFTEN = 4096  # the same where they show a cause: by then most ranks have printed it
 MOST_SHAPES = 50_000
@@ -79,6 +87,7 @@ class Seen:
     nodes: set[str] = field(default_factory=set)
     progress: dict[str, int] = field(default_factory=dict)  # file -> lines of progress before the last of it
     waiting: dict[str, set[str]] = field(default_factory=dict)  # file -> nodes for which what was missing has not come
+    is_aftermath: bool = True  # whether each line came from a process that went after the training had ended
 
     def come(self, file: str, node: str) -> None:
         """What was missing has come to a node; to all, where a line does not say to which."""
@@ -98,6 +107,8 @@ class Gatherer:
     known: set[tuple[str, int]] = field(default_factory=set)  # places of lines that a cause explains
     progress: dict[str, int] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)  # file -> how often a part of the job said that it ended well
+    ended_at: dict[str, int] = field(default_factory=dict)  # file -> lines of progress before the last of these
+    recent: dict[str, deque[Mark]] = field(default_factory=dict)  # file -> its last lines of progress
     files: list[str] = field(default_factory=list)
     lines: int = 0
     seconds: float = -1.0  # the last time that was named in this file
@@ -112,6 +123,7 @@ class Gatherer:
         is_idle, is_no_progress, open_tracebacks = wanted.isdisjoint, PROGRESS.isdisjoint, self.tracebacks.open
         learns_nothing = LEARNS.isdisjoint
         progress, number, count = 0, 0, 0
+        keep = self.recent.setdefault(name, deque(maxlen=KEPT)).append
         known: dict[int, tuple[int, tuple[str, ...]]] = {}  # the words of lines -> how often, and their causes
         table = WORDS
         for number, printed in lines:
@@ -134,9 +146,14 @@ class Gatherer:
                         self.seen[cause].progress[name] = self._progress(name)
                 if causes:
                     continue
-            if not is_no_progress(words) and (not learns_nothing(words) or STEP.search(line)):
+            if (
+                not is_no_progress(words)
+                and (not learns_nothing(words) or STEP.search(line))
+                and not (open_tracebacks and CODE.match(line))
+            ):
                 progress += 1
                 self.progress[name] = progress
+                keep((number, line))
         self.lines += count
         self.tracebacks.open.clear()
 
@@ -148,7 +165,7 @@ class Gatherer:
         lowered = text.lower()
         found = (
             []
-            if _is_python_warning(words) or _is_for_debugging(words, text)
+            if is_python_warning(words) or is_for_debugging(words, text)
             else [
                 (cause, match)
                 for cause, match in causes_index().matches(words, lowered)
@@ -169,6 +186,8 @@ class Gatherer:
         if not (found or facts or passed or is_traceback or is_exception or self.tracebacks.open):
             return (), True
         line = line_of(text, file=name)
+        if found and is_printed(line.text):
+            found = []
         for cause_name in passed:
             self.seen[cause_name].come(name, line.node)
         self.facts.hear(line)
@@ -181,6 +200,7 @@ class Gatherer:
             self.facts.take(fact, match, line)
             if fact == "ended":
                 self.ended[name] = self.ended.get(name, 0) + 1
+                self.ended_at[name] = self.progress.get(name, 0)
         named = {cause.name: node for cause, match in found if (node := _named(match, text))}
         for cause, _ in found:
             self._add(cause, replace(evidence, node=named.get(cause.name, line.node)), task=line.task)
@@ -204,6 +224,9 @@ class Gatherer:
         if seen.evidence and seen.evidence[-1].line == evidence.line and seen.evidence[-1].file == evidence.file:
             return
         seen.count += 1
+        seen.is_aftermath = (
+            seen.is_aftermath and self.has_ended(evidence.file) and AFTERMATH.search(evidence.text) is not None
+        )
         is_new = evidence.rank not in seen.ranks or not seen.evidence
         if len(seen.evidence) < EVIDENCE and (is_new or not any(evidence.text == one.text for one in seen.evidence)):
             seen.evidence.append(evidence)
@@ -221,6 +244,11 @@ class Gatherer:
     def _progress(self, file: str) -> int:
         """Lines of progress of a file so far; a part of the job that ended well counts as many."""
         return self.progress.get(file, 0) + WENT_ON * self.ended.get(file, 0)
+
+    def has_ended(self, file: str) -> bool:
+        """Whether the training of a file said that it ended well, and no other began in it."""
+        before = self.ended_at.get(file)
+        return before is not None and self.progress.get(file, 0) - before < WENT_ON
 
     def went_on(self, file: str, before: int, wanted: int = WENT_ON) -> bool:
         """Whether the training went on for so many lines after those `before`."""
@@ -251,19 +279,10 @@ class Gatherer:
                     not seen.waiting[file] or self.went_on(file, before, 1 if seen.cause.name in JOINING else WENT_ON)
                     for file, before in seen.progress.items()
                 ),
+                is_aftermath=seen.is_aftermath,
             )
             for seen in rows
         ]
-
-
-def _is_python_warning(words: list[bytes]) -> bool:
-    """Whether a library warns its programmer: nothing has failed yet."""
-    return any(word.endswith(b"warning") and len(word) > len(b"warning") for word in words)
-
-
-def _is_for_debugging(words: list[bytes], text: str) -> bool:
-    """Whether a logger only tells how it goes on."""
-    return not DEBUGGING.isdisjoint(words) and DEBUG.search(text) is not None
 
 
 def _named(found: re.Match[str], text: str) -> str:

@@ -12,6 +12,8 @@ MONTHS = {
         ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1
     )
 }
+# What stands before a colon and is no host: codes of errors of HCCL, exceptions of sqlite3, programs, bars of progress.
+NO_NODE = r"E[A-Z]\d{4}:|ERR\d+:|[\w.]+(?:Error|Exception|Warning|\.timeout): |python[\d.]*: |\S+: +\d+%\|"
 # Prefixes of a line, in any order; each gives rank, node or time as it knows them.
 PREFIXES = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -29,6 +31,7 @@ PREFIXES = tuple(
         r"(?P<node>[A-Za-z][\w.-]*?)\s*(?:\||>>)\s+",  # docker compose, some collectors
         r"\[?(?P<time>\d{4}[-/]\d\d[-/]\d\d[ T_]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\d:?\d\d)?\]?[,:]?\s*",
         r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<node>[\w.-]+) (?=kernel|[\w.-]+\[\d+\]:|systemd|slurmd)",
+        r"slurmstepd-(?P<node>[\w.-]+): (?=error)",
         r"[a-z][\w.-]*\[\d+\]: (?=\s*\S)",  # the program, as journald names it
         r"\[(?P<time>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d \d{4})\]\s*",  # dmesg -T
         r"\[?(?P<glog>[IWEF]\d{3,4} \d\d:\d\d:\d\d(?:\.\d+)?)\s+",  # glog: torch's native code
@@ -39,8 +42,8 @@ PREFIXES = tuple(
         r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \[?[\w./]+:\d+\]:? ?",  # vLLM
         r"\{\"log\": ?\"",  # Docker's own files
         r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[:\s]\s*",
-        # pdsh, and DeepSpeed through it; not the codes of errors of HCCL
-        r"(?P<node>(?!E[A-Z]\d{4}:|ERR\d+:)[A-Za-z][\w.-]*\d[\w.-]*): (?=\s*\S)",
+        # pdsh, and DeepSpeed through it
+        rf"(?P<node>(?!{NO_NODE})[A-Za-z][\w.-]*\d[\w.-]*): (?=\s*\S)",
     )
 )
 NCCL = re.compile(r"(?:^|\s)(?P<node>[A-Za-z0-9][\w.-]*):(?P<pid>\d+):\d+ \[(?P<gpu>-?\d+)\]")

@@ -13,7 +13,10 @@ LIBRARY = ("site-packages", "dist-packages", "/lib/python", "/torch/", "<frozen"
 LONGEST = 400  # lines of one traceback
 MOST = 200
 FRAME = re.compile(r'\s*File "([^"]{1,300})", line (\d+)(?:, in (\S+))?')
-RAISED = re.compile(r"((?:\w+\.)*[A-Z]\w*)(?:: ?(.*))?$")
+RAISED = re.compile(r"((?:\w+\.)*[A-Z]\w*|(?:\w+\.)+(?:error|timeout|gaierror|herror))(?:: ?(.*))?$")
+# A rank that is interrupted raises more of them while it cleans up, within so many lines.
+INTERRUPTIONS = frozenset(["KeyboardInterrupt", "SystemExit", "SignalException"])
+NEXT = 6
 # Exceptions that follow from another rank's failure, or end a program on purpose.
 OF_OTHERS = frozenset(
     [
@@ -81,6 +84,9 @@ class Tracebacks:
     """Tracebacks of many ranks, printed at the same time."""
 
     open: dict[str, Open] = field(default_factory=dict)
+    interrupted: dict[str, tuple[str, int]] = field(
+        default_factory=dict
+    )  # stream -> where its interruption was printed
     raised: list[Raised] = field(default_factory=list)
 
     def begin(self, stream: str) -> None:
@@ -105,6 +111,12 @@ class Tracebacks:
                 del self.open[stream]
             return None
         del self.open[stream]
+        place, number = self.interrupted.pop(stream, ("", 0))
+        is_next = place == evidence.file and evidence.line - traceback.lines - number <= NEXT
+        if is_next or found[1].rpartition(".")[2] in INTERRUPTIONS:
+            self.interrupted[stream] = evidence.file, evidence.line
+        if is_next:
+            return None
         return self._add(found, traceback.own or traceback.last, evidence, progress)
 
     def take_alone(self, line: Line, evidence: Evidence, *, progress: int = 0) -> None:

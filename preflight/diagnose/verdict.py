@@ -12,6 +12,7 @@ from preflight.diagnose.causes.collectives.nccl import WARNED
 from preflight.diagnose.facts import Facts
 from preflight.diagnose.found import Diagnosis, Evidence, Finding, Hang, Job
 from preflight.diagnose.gather import Gatherer
+from preflight.diagnose.pace import LIMITS, before_the_limit, standstill
 from preflight.diagnose.tracebacks import OF_OTHERS, Raised
 
 OUT_OF_DATA = "StopIteration"  # of a loader's iterator that a loop asks once more; alone, it says why a rank is gone
@@ -19,6 +20,8 @@ LEFT_OVER = re.compile(r"srun: error: |Global rank \d+ \(PID")  # of srun and Co
 ENDINGS = frozenset(
     ("rank-failed-elsewhere", "cancelled", "time-limit", "preempted", "node-fail")
 )  # then what is left is killed
+# Of a job that has ended well no more is left than that its processes ended one after the other.
+PARTINGS = frozenset(("ended-from-outside", "session-hangup", "rendezvous-connection"))
 STRONG = 5  # a weight from which a cause explains others of its kind
 # What aborts ranks: watchdogs, and libraries that lost a queue after another one had failed.
 WATCHDOGS = frozenset(("collective-timeout", "nccl-remote-error", "heartbeat-timeout", "rdma-flushed"))
@@ -48,9 +51,10 @@ BY_NAME = {cause.name: cause for cause in CAUSES}
 
 def conclude(gathered: Gatherer) -> Diagnosis:
     """The diagnosis of everything that was gathered."""
-    job = gathered.facts.job()
+    job = replace(gathered.facts.job(), has_ended=any(map(gathered.has_ended, gathered.files)))
     findings = gathered.findings()
     findings += _derived(gathered.facts, job)
+    findings += _standstill(gathered, findings)
     if not gathered.progress and JOINING & {finding.cause.name for finding in findings}:
         findings += _sizes(gathered.facts)
     raised = _unknown_exception(gathered)
@@ -58,6 +62,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
         findings = [*(one for one in findings if one.evidence[0].line or one.cause.name != "not-all-joined"), raised]
     findings = _in_time(findings)
     findings = [_as_echo(finding) if _was_left_over(finding, findings) else finding for finding in findings]
+    findings = before_the_limit(findings)
     names = {finding.cause.name for finding in findings}
     graded = [(_grade(finding, names), finding) for finding in findings]
     if job.hang is not None and job.hang.missing and all(grade < Kind.SUSPICION for grade, _ in graded):
@@ -126,6 +131,16 @@ def _was_left_over(finding: Finding, findings: list[Finding]) -> bool:
     )
 
 
+def _standstill(gathered: Gatherer, findings: list[Finding]) -> list[Finding]:
+    """What a limit ended had stood still for long before, as a finding of its own."""
+    for end in findings:
+        if end.cause.name in LIMITS:
+            found = standstill(gathered.recent, end.evidence[0])
+            if found is not None:
+                return [Finding(BY_NAME["standstill"], (found.last,), 1, ranks=found.behind, detail=found.words)]
+    return []
+
+
 def _as_echo(finding: Finding) -> Finding:
     return replace(finding, cause=replace(finding.cause, kind=Kind.CONSEQUENCE))
 
@@ -141,6 +156,8 @@ def _grade(finding: Finding, among: AbstractSet[str] = frozenset()) -> int:
     if finding.cause.name == "aborted" and not WATCHDOGS & among:
         return Kind.SUSPICION
     if finding.survived:
+        return Kind.NOTE
+    if finding.is_aftermath and (finding.cause.kind == Kind.CONSEQUENCE or finding.cause.name in PARTINGS):
         return Kind.NOTE
     return finding.cause.kind
 
@@ -189,7 +206,8 @@ def _unknown_exception(gathered: Gatherer) -> Finding | None:
     dry = [raised for raised in ending if raised.kind == OUT_OF_DATA]
     if not own and not dry:
         return None
-    first = (own or dry)[0]
+    # torch wraps what a data loader or a replica raised, and prints it below.
+    first = next((raised for raised in own if not raised.message.startswith("Caught ")), (own or dry)[0])
     same = [raised for raised in ending if raised.kind == first.kind]
     return Finding(
         _exception(first) if own else BY_NAME["uneven-inputs"],

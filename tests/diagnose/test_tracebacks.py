@@ -39,3 +39,54 @@ def test_a_traceback_without_an_end_ends_with_the_file():
     """Nothing is made up of it."""
     lines = ["Traceback (most recent call last):", '  File "/job/a.py", line 1, in f', *(["    x"] * 900), "Late: no"]
     assert not diagnose(lines).has_failed
+
+
+def test_an_exception_of_a_package_with_a_number_is_no_node():
+    """Nor is one whose name is written small."""
+    lines = ["Traceback (most recent call last):", '  File "/job/a.py", line 1, in f']
+    for last in ("sqlite3.OperationalError: no such table", "cv2.error: OpenCV(4.9) bad argument"):
+        found = diagnose([*lines, last]).causes[0]
+        assert found.cause.name == "program-error"
+        assert last.split(": ")[1] in found.cause.meaning
+
+
+def test_what_a_rank_raises_while_it_is_interrupted_is_not_its_own():
+    """It cleans up; the interruption is the cause."""
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/job/a.py", line 1, in f',
+        "KeyboardInterrupt",
+        "",
+        "During handling of the above exception, another exception occurred:",
+        "",
+        "Traceback (most recent call last):",
+        '  File "/job/a.py", line 9, in train_epoch',
+        "    loss = self.train_epoch(epoch)",
+        "RuntimeError: release unlocked lock",
+    ]
+    assert [finding.cause.name for finding in diagnose(lines).causes] == ["ended-from-outside"]
+
+
+def test_what_a_worker_of_a_loader_raised_is_named_itself():
+    """And not only that it was caught."""
+    lines = [
+        "[rank0]: Traceback (most recent call last):",
+        '[rank0]:   File "/job/a.py", line 1, in f',
+        "[rank0]: ValueError: Caught ValueError in DataLoader worker process 0.",
+        "[rank0]: Original Traceback (most recent call last):",
+        '[rank0]:   File "/job/data.py", line 7, in get',
+        "[rank0]: ValueError: Unknown modality: caption",
+    ]
+    assert "Unknown modality: caption (at /job/data.py:7)" in diagnose(lines).causes[0].cause.meaning
+
+
+def test_a_statement_of_the_program_is_no_failure():
+    """Only the line that ends the traceback is."""
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/job/a.py", line 1, in f',
+        "    from huggingface_hub.utils._errors import RepositoryNotFoundError",
+        "ModuleNotFoundError: No module named 'huggingface_hub.utils._errors'",
+        "    from huggingface_hub.utils._errors import RepositoryNotFoundError",
+    ]
+    assert [finding.cause.name for finding in diagnose(lines).causes] == ["module-missing"]

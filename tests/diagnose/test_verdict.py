@@ -155,3 +155,41 @@ def test_a_fabric_manager_without_a_switch_is_no_failure():
     query = "n7 nv-fabricmanager[7]: request to query NVSwitch device information failed with error"
     assert [one.cause.name for one in diagnose([ended]).causes] == ["fabric-manager"]
     assert not diagnose([f"{query}:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]", ended]).has_failed
+
+
+ENDED = (
+    "{'train_runtime': 112.2, 'train_loss': 1.2}",
+    "exiting program at iteration 500 [2025-02-16 18:05:23]",
+    "2024-08-08 12:41:50 - Training took 00:34:34.02",
+    "[2025-02-16 18:05:23,173] [INFO] [launch.py:351:main] Process 414 exits successfully.",
+    "INFO:torch.distributed.elastic.agent.server.api:[default] worker group successfully finished. Waiting 300 seconds",
+    ':::MLLOG {"event_type": "INTERVAL_END", "key": "run_stop", "value": null, "metadata": {"status": "success"}}',
+)
+PARTING = (
+    "W0922 Sending process 2724711 closing signal SIGTERM",
+    "[rank1]: RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.3]:2222",
+    "[rank1]: torch.distributed.DistNetworkError: The TCP store server has shut down too early.",
+    "torch.distributed.elastic.multiprocessing.api.SignalException: Process 1 got signal: 15",
+    "KeyboardInterrupt",
+)
+
+
+@pytest.mark.parametrize("end", ENDED)
+@pytest.mark.parametrize("line", PARTING)
+def test_what_processes_say_as_they_go_after_a_good_end_is_no_failure(end, line):
+    """Without the end before it, it is one."""
+    diagnosis = diagnose(["step 7 loss 2", end, line])
+    assert not diagnosis.has_failed
+    assert diagnosis.job.has_ended
+    assert diagnose(["step 7 loss 2", line]).has_failed
+
+
+def test_a_failure_after_a_good_end_stays_one():
+    """And so does what ended a training that began after it."""
+    end, line = ENDED[0], PARTING[0]
+    assert diagnose([end, "OSError: [Errno 28] No space left on device"]).is_known
+    assert diagnose([end, CHILD]).has_failed
+    again = diagnose([end, *(f"step {n} loss 2" for n in range(9)), line])
+    assert again.has_failed
+    assert not again.job.has_ended
+    assert diagnose(["epoch 3: training done", line]).has_failed

@@ -108,6 +108,8 @@ def _job_lines(job: Job) -> Iterator[str]:
     if job.world_size:
         on = f" on {counted(len(nodes), 'node')}: {_cut(_fold(nodes))}" if nodes else ""
         yield f"{counted(job.world_size, 'rank')}{on}"
+    if job.has_ended:
+        yield "the training says that it ended well"
     if job.silent:
         yield f"no line is of rank {', '.join(map(str, job.silent[:16]))}{' and more' * (len(job.silent) > 16)}"
     if job.interfaces:
@@ -143,6 +145,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
             "world_size": job.world_size or None,
             "nodes": {str(rank): printable(node) for rank, node in job.node_of.items()},
             "silent_ranks": list(job.silent),
+            "ended_well": job.has_ended,
             "interfaces": {
                 printable(node): [printable(name) for name in names] for node, names in job.interfaces.items()
             },

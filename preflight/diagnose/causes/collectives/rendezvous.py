@@ -175,6 +175,7 @@ CAUSES = (
             r"default process group has not been initialized",
             r"default process group is not initialized",
             r"invalid literal for int\(\) with base 10: '.*(?:\$|node_rank|master)",
+            r"of the rendezvous endpoint '(?:none|:|')",
         ),
         "start through torchrun, accelerate or srun, or export RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; ssh"
         " forwards no variables",

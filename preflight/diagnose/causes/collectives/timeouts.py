@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.diagnose.cause import Cause, Kind
-from preflight.diagnose.signals import ended_by
+from preflight.diagnose.causes.signals import ended_by
 
 CAUSES = (
     Cause(
@@ -84,6 +84,21 @@ CAUSES = (
         Kind.CONSEQUENCE,
         check="gpu.kernel_log_tells_of_no_broken_gpu",
         weight=5,
+    ),
+    Cause(
+        "standstill",
+        "the training stood still: its processes ran, but made no progress any more until something ended them",
+        (
+            r"\bhang (?:was )?detected\b",
+            r"did not get (?:subsequent|initial) heartbeat",
+            r"no progress (?:was )?made (?:for|in) (?:the last )?\d+",
+            r"\btraining (?:seems|appears) to (?:be stuck|hang|have hung)\b",
+        ),
+        "next time, while it stands still: `preflight diagnose --hosts HOSTS --match train.py`; set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and"
+        " TORCH_NCCL_DUMP_ON_TIMEOUT=1, with a timeout of init_process_group well below the scheduler's limit",
+        "NVIDIA/nvidia-resiliency-ext; pytorch/pytorch, flight recorder",
+        Kind.SUSPICION,
+        weight=4,
     ),
     Cause(
         "store-wait-timeout",
@@ -194,6 +209,7 @@ CAUSES = (
             r"keyboardinterrupt",
             r"got signal: 2\b",
             r"signal 2 \(sigint\)",
+            r"killed by signal: interrupt",
             r"received sigint",
             r"got signal: 1\b",
             r"signal 1 \(sighup\)",
@@ -209,7 +225,12 @@ CAUSES = (
     Cause(
         "session-hangup",
         "the terminal or ssh session that started the job was closed (SIGHUP)",
-        (r"got signal: 1$", r"received 1 death signal, shutting down workers", r"sighup"),
+        (
+            r"got signal: 1$",
+            r"received 1 death signal, shutting down workers",
+            r"sighup",
+            r"killed by signal: hangup",
+        ),
         "start it under tmux, setsid or nohup, or by the scheduler",
         "pytorch/pytorch, torch.distributed.elastic",
         weight=3,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.diagnose.cause import Cause, Kind
-from preflight.diagnose.signals import ended_by
+from preflight.diagnose.causes.signals import ended_by
 
 CAUSES = (
     Cause(
@@ -134,7 +134,10 @@ CAUSES = (
     Cause(
         "loader-worker-died",
         "a data loader worker process died",
-        (r"dataloader worker .*is killed by signal", r"dataloader worker .*exited unexpectedly"),
+        (
+            r"dataloader worker .*is killed by signal: (?!hangup|terminated|interrupt)",
+            r"dataloader worker .*exited unexpectedly",
+        ),
         "check memory first (`dmesg -T | grep -i oom`, `df -h /dev/shm`); with num_workers=0 the worker's own exception shows",
         "pytorch/pytorch#1551",
         Kind.SUSPICION,

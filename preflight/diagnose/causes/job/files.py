@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.diagnose.cause import Cause
+from preflight.diagnose.cause import Cause, Kind
 
 CAUSES = (
     Cause(
@@ -18,7 +18,6 @@ CAUSES = (
             r"file size limit exceeded",
             r"inline_container.*(?:unexpected pos|write failed)",
             r"pytorchstreamwriter failed writing",
-            r"is over 95% full",
             r"low on resource: ephemeral-storage",
             r"\[error\] not enough space left in",
             r"ray\.exceptions\.outofdiskerror",
@@ -30,6 +29,17 @@ CAUSES = (
         check="files.there_is_room",
         weight=5,
         unless=(r"namespace", r"/dev/shm", r"/sys/fs/cgroup", r"fallocate", r"ftruncate", r"\bshmget\b", r"torch_\d+"),
+    ),
+    Cause(
+        "disk-nearly-full",
+        "a disk is nearly full, which Ray warns of by the share that is used, however much is free",
+        (r"file_system_monitor\S*: .* is over \d+% full",),
+        "look at the space that the line says is available; give Ray another folder (`ray start --temp-dir`), or remove old"
+        " sessions from /tmp/ray",
+        "ray-project/ray, file_system_monitor",
+        Kind.NOTE,
+        check="files.there_is_room",
+        weight=2,
     ),
     Cause(
         "permission-denied",
@@ -233,7 +243,11 @@ CAUSES = (
         "huggingface/transformers#31789",
         check="files.same_paths_hold_the_same",
         weight=5,
-        unless=(r"fast tokenizer uses the byte fallback", r"that you are converting to a fast tokenizer"),
+        unless=(
+            r"fast tokenizer uses the byte fallback",
+            r"that you are converting to a fast tokenizer",
+            r"^(?:\S+ )?[\w.-]+ \d[\w.]* requires \S+, which is not installed",
+        ),
     ),
     Cause(
         "model-not-found",

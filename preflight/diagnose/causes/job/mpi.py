@@ -73,6 +73,7 @@ CAUSES = (
         "pmodels/mpich, hydra; Intel MPI, developer reference",
         check="trust.every_node_logs_in_to_the_others",
         weight=5,
+        unless=(r"hydra_full_error", r"\bhydra\.\w+", r"/hydra/"),
     ),
     Cause(
         "mpi-root",

@@ -92,7 +92,7 @@ CAUSES = (
         Kind.SUSPICION,
         weight=5,
         unless=(r"failed to load cni during init",),
-        passed=(STARTED,),
+        passed=(STARTED, r"\bpleg\b.*containerstarted"),
     ),
     Cause(
         "pod-refused",

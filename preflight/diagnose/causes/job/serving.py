@@ -31,7 +31,12 @@ CAUSES = (
         "vllm-project/vllm#13388, #13093",
         check="gpu.no_other_program_uses_them",
         weight=6,
-        unless=(r"infeasible (?:queue|shape|lease|tasks cancel)", r"\{\w+, .*infeasible", r"treating as not ready"),
+        unless=(
+            r"infeasible (?:queue|shape|lease|tasks cancel)",
+            r"\{\w+, .*infeasible",
+            r"treating as not ready",
+            r"reschedule all the infeasible",
+        ),
         passed=(r"starting to load model", r"application startup complete", r"started training worker group"),
     ),
     Cause(
@@ -127,6 +132,7 @@ CAUSES = (
         "ray-project/ray",
         check="mesh.every_node_reaches_every_other_on_random_ports",
         weight=5,
+        unless=(r"metric_exporter", r"export metrics"),
     ),
     Cause(
         "ray-several-addresses",

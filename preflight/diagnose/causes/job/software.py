@@ -49,7 +49,7 @@ CAUSES = (
         "Python",
         check="software.environments_are_the_same_on_every_node",
         weight=4,
-        unless=(r"warning", r"skipping", r"optional", r"not available"),
+        unless=(r"warning", r"skipping", r"optional", r"not available", r"'vllm\._version'"),
     ),
     Cause(
         "import-failed",
@@ -77,6 +77,7 @@ CAUSES = (
             r"userwarning",
             r"futurewarning",
             r"requires numpy .*for type checking",
+            r", but you have \S+ \S+ which is incompatible",
         ),
     ),
     Cause(

@@ -282,7 +282,7 @@ CAUSES = (
         "huggingface/transformers#15976",
         weight=3,
         check="files.same_paths_hold_the_same",
-        unless=(r"wandb",),
+        unless=(r"wandb", r"usage report", r"usage-stats"),
     ),
     Cause(
         "wandb-network",

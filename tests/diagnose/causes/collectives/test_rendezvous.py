@@ -8,6 +8,10 @@ from tests.diagnose.causes.lines import found
 
 LINES = (
     (
+        "ValueError: The port number of the rendezvous endpoint 'None:None' must be an integer between 0 and 65536.",
+        "variable-missing",
+    ),
+    (
         "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 1/2 clients joined.",
         "not-all-joined",
     ),

@@ -22,6 +22,10 @@ LINES = (
     ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "rank-failed-elsewhere"),
     ("torch.distributed.elastic.multiprocessing.api.SignalException: Process 12 got signal: 1", "session-hangup"),
     ("KeyboardInterrupt", "ended-from-outside"),
+    ("RuntimeError: DataLoader worker (pid 254328) is killed by signal: Hangup. ", "session-hangup"),
+    ("RuntimeError: DataLoader worker (pid 254328) is killed by signal: Terminated. ", "rank-failed-elsewhere"),
+    ("RuntimeError: DataLoader worker (pid 254328) is killed by signal: Interrupt. ", "ended-from-outside"),
+    ("Did not get subsequent heartbeat. Waited 45.00 seconds.", "standstill"),
     (
         "[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Socket Timeout",
         "store-wait-timeout",

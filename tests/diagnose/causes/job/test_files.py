@@ -9,6 +9,10 @@ from tests.diagnose.causes.lines import found
 LINES = (
     ("OSError: [Errno 28] No space left on device: '/ckpt/step9'", "disk-full"),
     ("OSError: [Errno 122] Disk quota exceeded", "disk-full"),
+    (
+        "(raylet) file_system_monitor.cc:111: /tmp/ray/session_1 is over 95% full, available space: 153011818496; capacity: 3721784041472. Object creation will fail if spilling is required.",
+        "",
+    ),
     ("PermissionError: [Errno 13] Permission denied: '/data/x'", "permission-denied"),
     ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.jsonl'", "file-missing"),
     ("FileNotFoundError: [Errno 2] No such file or directory: '/d/index-cache/ab_doc_idx.npy'", "shared-index-race"),
@@ -49,6 +53,7 @@ LINES = (
         "checkpoint-version",
     ),
     ("slurmstepd-n1: error: Unable to create TMPDIR [/tmp/user/30335]: Permission denied", ""),
+    ("bleurt 0.0.2 requires sentencepiece, which is not installed.", ""),
     (
         "botocore.exceptions.ClientError: An error occurred (SlowDown) when calling the PutObject operation (reached max retries: 4): Please reduce your request rate.",
         "object-storage",

@@ -12,6 +12,7 @@ LINES = (
         "mpi-shared-memory-heap",
     ),
     ("Assertion failed in file src/mpid/ch4/src/init_comm.c at line 72: in_use == 0", "mpi-error"),
+    ("Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.", ""),
     ("ORTE has lost communication with a remote daemon.", "mpi-daemon-lost"),
     ("PRTE has lost communication with a remote daemon.", "mpi-daemon-lost"),
     ("[mpiexec@n1] check_exit_codes: unable to run bstrap_proxy on n3.cluster (pid 12, exit code 256)", "mpi-hydra"),

@@ -7,6 +7,14 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    (
+        "(gcs_server) metric_exporter.cc:207: [1] Export metrics to agent failed: GrpcUnavailable: RPC Error message: failed to connect to all addresses",
+        "",
+    ),
+    (
+        "(gcs_server) gcs_placement_group_manager.cc:720: A new node: 7562cb registered, will try to reschedule all the infeasible placement groups.",
+        "",
+    ),
     ("ValueError: Current node has no GPU available. current_node_resource={'CPU': 9.0}", "ray-placement"),
     (
         "The node with node id: ada3 and address: 10.0.0.4 has been marked dead because the detector has missed too many heartbeats from it.",

@@ -14,7 +14,7 @@ PATTERNS = (
     r"terminated with signal NAME\b",  # torch.multiprocessing
     r"died with <signals\.NAME",  # subprocess
     r"(?:on node (?P<node>[\w.-]+) )?exited on signal NUMBER\b",  # mpirun
-    r"killed by signal: NUMBER\b",  # Intel MPI
+    r"killed by signal: (?:NUMBER|WORDS)\b",  # Intel MPI, torch's data loader
     r"exit string: WORDS \(signal",  # MPICH
     r"srun: error: (?P<node>[\w.-]+): tasks? [\d,-]+: (?:WORDS|exited with exit code CODE)\b",
     r"line \d+: +\d+ WORDS\b",  # a shell that started it

@@ -1,0 +1,38 @@
+"""Which lines tell of no failure, whatever words they have?"""
+
+from __future__ import annotations
+
+import re
+
+# A line by which a logger of Python, UCX (DIAG: it takes another way), libfabric or Slurm only tells how it goes on.
+DEBUG = re.compile(r"(?<![\w=])DEBUG(?=[ \]:|])|\bUCX +(?:TRACE|DIAG)\b|<debug>|\bdebug\d?: |\blevel=debug\b")
+DEBUGGING = frozenset((b"debug", b"trace", b"diag"))
+# A whole line that prints a setting, or a statistic that counted none.
+SETTING = re.compile(r"[\"']?\w+[\"']? ?[:=] ?[\"']?(?:true|false|none|null)[\"']?[,;]?", re.IGNORECASE)
+NONE_COUNTED = re.compile(
+    r"(?!.*\b(?:rank|gpu|device|node)\b).*(?:count|number|total|failed|failures|errors)\b[^:=]*[:=] ?0[,;]?",
+    re.IGNORECASE,
+)
+# A statement of the program, as a traceback shows it, which may be another rank's.
+STATEMENT = re.compile(r" {4,}(?:from [\w.]+ import|import|raise|except) ")
+# One of the settings that a line lists; with so many of them it prints a configuration.
+LISTED = re.compile(r"[\w'\"]+(?:=|: )[^,=:]{0,200}, ")
+MANY = 12
+
+
+def is_python_warning(words: list[bytes]) -> bool:
+    """Whether a library warns its programmer: nothing has failed yet."""
+    return any(word.endswith(b"warning") and len(word) > len(b"warning") for word in words)
+
+
+def is_for_debugging(words: list[bytes], text: str) -> bool:
+    """Whether a logger only tells how it goes on."""
+    return not DEBUGGING.isdisjoint(words) and DEBUG.search(text) is not None
+
+
+def is_printed(text: str) -> bool:
+    """Whether a line only prints settings, a statistic that counted none, or a statement of the program."""
+    bare = text.strip()
+    if SETTING.fullmatch(bare) or NONE_COUNTED.fullmatch(bare) or STATEMENT.match(text):
+        return True
+    return text.count(", ") >= MANY and len(LISTED.findall(text)) >= MANY
