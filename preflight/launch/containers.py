@@ -63,25 +63,7 @@ def run_of(wrapper: tuple[str, ...], file: str, line: int) -> Container | None:
     if place is None:
         return None
     given = wrapper[place + 1 + names[place + 1 :].index("run") + 1 :]
-    options: dict[str, list[str]] = {}
-    opaque = False
-    at = 0
-    while at < len(given):
-        word = given[at]
-        if not word.startswith("-"):
-            if word[:1] > "\uefff":  # not known: it may hold any option
-                opaque = True
-                at += 1
-                continue
-            break
-        name, equals, value = word.partition("=")
-        if name in FLAGS:
-            value = "true"
-        elif not equals and at + 1 < len(given):
-            at += 1
-            value = given[at]
-        options.setdefault(name, []).append(value)
-        at += 1
+    options, at, opaque = _options(given)
 
     def last(*asked: str) -> str:
         return next((options[name][-1] for name in asked if name in options), "")
@@ -105,6 +87,30 @@ def run_of(wrapper: tuple[str, ...], file: str, line: int) -> Container | None:
         is_opaque=opaque or "--env-file" in options,
         words=RUN_WORDS,
     )
+
+
+def _options(given: tuple[str, ...]) -> tuple[dict[str, list[str]], int, bool]:
+    """The values of each option, the place of the word behind them, and whether a word may hold any option."""
+    options: dict[str, list[str]] = {}
+    opaque = False
+    at = 0
+    while at < len(given):
+        word = given[at]
+        if not word.startswith("-"):
+            if word[:1] > "\uefff":  # not known: it may hold any option
+                opaque = True
+                at += 1
+                continue
+            break
+        name, equals, value = word.partition("=")
+        if name in FLAGS:
+            value = "true"
+        elif not equals and at + 1 < len(given):
+            at += 1
+            value = given[at]
+        options.setdefault(name, []).append(value)
+        at += 1
+    return options, at, opaque
 
 
 def trouble(container: Container, plan: Plan, *, has_peers_here: bool = False) -> Iterable[Finding]:

@@ -164,7 +164,7 @@ def _yaml(bundle: Bundle, name: str, text: str) -> None:
     elif documents and trainings.is_training(documents[0]):
         bundle.trainings[name] = documents[0]
     else:
-        bundle.skips.append(Skip(name, 1, "YAML of no launcher that is known"))
+        bundle.skips.append(Skip(name, 1, FOREIGN_YAML))
 
 
 def _unread(bundle: Bundle) -> None:
@@ -177,6 +177,8 @@ def _unread(bundle: Bundle) -> None:
         if not config.says_something:
             reason = "a DeepSpeed configuration without batch sizes: nothing in it was judged"
             bundle.skips.append(Skip(name, 1, reason))
+    foreign = {skip.file for skip in bundle.skips if skip.reason == FOREIGN_YAML}
+    bundle.problems[:] = [one for one in bundle.problems if not foreign.intersection(where.file for where in one.where)]
 
 
 def _of_a_cloud(bundle: Bundle, name: str, answer: tuple[list[Plan], list[Finding]], what: str) -> None:
@@ -421,6 +423,7 @@ def _bare(
 
 
 UNKNOWN_KIND = "no launch file of a known kind"
+FOREIGN_YAML = "YAML of no launcher that is known"
 NAMING_HOSTS = words("--hostfile -hostfile --machinefile -machinefile --deepspeed_hostfile")
 LETTERS, TAKES_LETTERS = ("-f", "-H"), frozenset({"deepspeed", "ds", *mpirun.MPIRUN.programs})
 NAMING = (

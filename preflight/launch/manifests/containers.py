@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from preflight.launch.field import Field, Sourced, firm, value_of
@@ -36,6 +37,7 @@ def pod_problems(group: Group, file: str, *, several: bool) -> list[Finding]:
         )
     problems.extend(_mesh_of_services(group, file, several=several))
     problems.extend(_locked_memory(group, file))
+    problems.extend(_interfaces(group, file) if several else ())
     for container in group.containers:
         problems.extend(variables_are_texts(container, file))
         problems.extend(admission.devices_are_limited(container, file))
@@ -78,8 +80,23 @@ def _mesh_of_services(group: Group, file: str, *, several: bool) -> list[Finding
     return [warn("no_proxy_between_the_pods", message, Where(file, asked.line), fix=f'{INJECT}: "false"')]
 
 
+LIFTED = "coreweave"  # whose nodes limit no memory, and whose own manifests ask for no right to lock it
+
+
+def _keys(pod: Located, metadata: Located | None) -> Iterable[str]:
+    """The labels by which a pod chooses its nodes, and its own."""
+    terms = pod.get("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    for term in terms.each() if terms is not None else ():
+        held = term.get("matchExpressions")
+        yield from (str(key.value) for one in (held.each() if held else ()) if (key := one.get("key")) is not None)
+    for held in (pod.get("nodeSelector"), metadata.get("labels") if metadata is not None else None):
+        yield from (name for name, _ in (held.items() if held is not None else ()))
+
+
 def _locked_memory(group: Group, file: str) -> list[Finding]:
     """RDMA registers memory, for which a container needs IPC_LOCK."""
+    if any(LIFTED in key for key in _keys(group.pod, group.metadata)):
+        return []
     for container in group.containers:
         limits = container.get("resources", "limits")
         rdma = next((held for name, held in limits.items() if name.startswith("rdma/")), None) if limits else None
@@ -88,10 +105,58 @@ def _locked_memory(group: Group, file: str) -> list[Finding]:
         privileged = container.get("securityContext", "privileged")
         if rdma is None or names & {"IPC_LOCK", "ALL", "SYS_RESOURCE"} or (privileged and privileged.value is True):
             continue
-        message = "an RDMA device, and no IPC_LOCK: ibv_reg_mr fails with Cannot allocate memory"
+        message = (
+            "an RDMA device, and no IPC_LOCK: where the container runtime limits locked memory, ibv_reg_mr fails with"
+            " Cannot allocate memory"
+        )
         fix = "securityContext:\n  capabilities:\n    add: [IPC_LOCK]"
         return [warn("containers_lock_memory", message, Where(file, rdma.line), fix=fix)]
     return []
+
+
+ENOUGH_MEBIBYTES = 1000  # people write 1G and 1Gi
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)(i?)")
+
+
+def _mebibytes(text: str) -> float:
+    """A quantity of Kubernetes, roughly; one that cannot be read is taken for enough."""
+    found = SIZE.fullmatch(text.strip())
+    scale = 1024 ** ("KMGTP".index(found[2]) - 1) if found is not None and found[2] else 1 / 1024**2
+    return float(found[1]) * scale if found is not None else float(ENOUGH_MEBIBYTES)
+
+
+INTERFACES = frozenset({"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"})
+# What a host has for its pods: none of them is inside of one.
+OF_THE_HOST = re.compile(r"(cali|veth|lxc|cni|flannel|docker|tunl|kube-|cilium_|nodelocal|br-)\S*")
+OF_A_POD = re.compile(r"(e|et|eth\d*|net\d*|lo)")
+
+
+def _interfaces(group: Group, file: str) -> list[Finding]:
+    """A pod has eth0, and those that annotations or claims of devices give it; the host's are not there."""
+    host = group.pod.get("hostNetwork")
+    if host is not None and host.value is True:
+        return []
+    given = group.metadata.get("annotations") if group.metadata is not None else None
+    has_more = any("network" in name for name, _ in (given.items() if given is not None else ()))
+    has_more = has_more or group.pod.get("resourceClaims") is not None
+    found = []
+    for container in group.containers:
+        held = container.get("env")
+        for entry in held.each() if held is not None else ():
+            name, value = entry.get("name"), entry.get("value")
+            if name is None or value is None or name.value not in INTERFACES or "$" in value.text:
+                continue
+            text = value.text.strip()
+            names = [] if text.startswith("^") else [one.strip() for one in text.lstrip("=").split(",")]
+            where = Where(file, value.line)
+            if names and all(OF_THE_HOST.fullmatch(one) for one in names):
+                message = f"{name.value}={text} is an interface of the host for its pods, and no pod has it inside"
+                found.append(fail("interfaces_are_the_pods", message, where, fix=f"{name.value}: eth0"))
+            elif names and not has_more and not any(OF_A_POD.fullmatch(one) for one in names):
+                message = f"{name.value}={text}: a pod outside of the host's network has eth0, unless it is given more"
+                fix = f"{name.value}: eth0, or hostNetwork: true"
+                found.append(warn("interfaces_are_the_pods", message, where, fix=fix))
+    return found
 
 
 def _shared_memory(group: Group, file: str, gpus: Field[int]) -> list[Finding]:
@@ -116,6 +181,10 @@ def _shared_memory(group: Group, file: str, gpus: Field[int]) -> list[Finding]:
                 ):
                     message = f"the volume {name.value} at /dev/shm lies on the node's disk: medium: Memory is missing"
                     return [warn("pods_have_shared_memory", message, Where(file, volume.line), fix=fix)]
+                limit = volume.get("emptyDir", "sizeLimit") if volume is not None else None
+                if limit is not None and _mebibytes(limit.text) < ENOUGH_MEBIBYTES:
+                    message = f"{limit.text} at /dev/shm for {value_of(gpus)} GPUs: NCCL and data loaders need more"
+                    return [warn("pods_have_shared_memory", message, Where(file, limit.line), fix="sizeLimit: 16Gi")]
                 return []
     message = (
         f"{value_of(gpus)} GPUs in a pod and no volume at /dev/shm: a container has 64 MiB there, NCCL and"

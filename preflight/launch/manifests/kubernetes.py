@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from preflight.launch.field import Sourced, Unknown, firm, value_of, words
+from preflight.launch.field import Field, Sourced, Unknown, firm, value_of, words
 from preflight.launch.launchers.kubernetes import KUBERNETES
-from preflight.launch.manifests import admission, containers, pods, roles, services, sets
+from preflight.launch.manifests import admission, containers, indices, pods, policies, roles, services, sets
 from preflight.launch.manifests.documents import unwrapped
 from preflight.launch.manifests.group import Group, number, total
 from preflight.launch.manifests.pods import Answer
@@ -54,6 +54,8 @@ def read(documents: list[Located], file: str) -> tuple[list[Plan], list[Skip], l
             found, more = KINDS[name](document, documents, file)
             plans.extend(found)
             problems.extend([*more, *admission.types_fit(document, file)])
+            if any(plan.spans_nodes for plan in found):
+                problems.extend(policies.between_pods(documents, document, file))
     if not any(name in KINDS for name in seen):
         wanted = ", ".join(KINDS)
         kinds = ", ".join(dict.fromkeys(seen))
@@ -109,20 +111,30 @@ def _pytorchjob(document: Located, documents: list[Located], file: str) -> Answe
     all_pods = total(groups)
     least = document.get("spec", "runPolicy", "schedulingPolicy", "minAvailable")
     problems.extend([*more, *pods.gang(least, all_pods, file)])
-    low, high = (number(document.get("spec", "elasticPolicy", key), file) for key in ("minReplicas", "maxReplicas"))
-    if isinstance(low, Sourced) and isinstance(high, Sourced) and low.value > high.value:
-        problems.append(
-            fail(
-                "gang_is_the_whole_job",
-                f"minReplicas {low.value} is more than maxReplicas {high.value}",
-                low.where,
-                high.where,
-            )
-        )
+    problems.extend(_elastic(elastic, total(groups), file) if elastic is not None else ())
     nproc = number(document.get("spec", "nprocPerNode"), file)
     if nproc is not None:
         plans = [replace(plan, processes_per_node=nproc) if _asks_operator(plan) else plan for plan in plans]
     return plans, [*problems, *pods.against_gpus(plans, groups)]
+
+
+def _elastic(policy: Located, replicas: Field[int], file: str) -> list[Finding]:
+    """As many pods as may take part, and a store of the rendezvous that somebody runs."""
+    least, most = (number(policy.get(key), file) for key in ("minReplicas", "maxReplicas"))
+    backend, found = policy.get("rdzvBackend"), []
+    if isinstance(least, Sourced) and isinstance(most, Sourced) and least.value > most.value:
+        message = f"minReplicas {least.value} is more than maxReplicas {most.value}"
+        return [fail("gang_is_the_whole_job", message, least.where, most.where)]
+    if isinstance(most, Sourced) and isinstance(replicas, Sourced) and replicas.value > most.value:
+        message = f"{replicas.value} replicas and maxReplicas {most.value}: the rest are never let in"
+        fix = f"maxReplicas: {replicas.value}"
+        found.append(fail("gang_is_the_whole_job", message, replicas.where, most.where, fix=fix))
+    if backend is not None and str(backend.value).startswith("etcd") and policy.get("rdzvHost") is None:
+        message = (
+            f"rdzvBackend: {backend.value} without rdzvHost: the operator names the first worker, which runs no etcd"
+        )
+        found.append(fail("rendezvous_is_reached", message, Where(file, backend.line), fix="rdzvBackend: c10d"))
+    return found
 
 
 def _asks_operator(plan: Plan) -> bool:
@@ -132,23 +144,58 @@ def _asks_operator(plan: Plan) -> bool:
 
 
 def _trainjob(document: Located, documents: list[Located], file: str) -> Answer:
-    del documents
     trainer = document.get("spec", "trainer")
     if trainer is None:
         return [], []
     count = number(trainer.get("numNodes"), file, None)
-    container = Located(
-        {**trainer.mapping(), "resources": trainer.mapping().get("resourcesPerNode", Located({}, trainer.line))},
-        trainer.line,
-    )
-    pod = Located({"containers": Located([container], trainer.line)}, trainer.line)
-    # the runtime that it refers to brings the volumes
-    group = Group(pod, count, "trainer", knows_volumes=False)
+    own = {**trainer.mapping(), "resources": trainer.mapping().get("resourcesPerNode", Located({}, trainer.line))}
+    runtime = _runtime(document, documents)
+    pod = _pod_of_runtime(runtime)
+    known = next(iter(pod.mapping()["containers"].each()), None) if pod is not None else None
+    container = Located({**(known.mapping() if known is not None else {}), **own}, trainer.line)
+    held = {**(pod.mapping() if pod is not None else {}), "containers": Located([container], trainer.line)}
+    # a runtime that is not in the file brings volumes of its own
+    group = Group(Located(held, trainer.line), count, "trainer", knows_volumes=pod is not None)
     plans, problems = pods.plans([group], document, file, operator=OPERATOR_TORCH)
     nproc = number(trainer.get("numProcPerNode"), file)
     if nproc is not None:
         plans = [replace(plan, processes_per_node=nproc) for plan in plans]
-    return plans, [*problems, *pods.against_gpus(plans, [group])]
+    return plans, [*problems, *_given_by_torch(trainer, file), *pods.against_gpus(plans, [group])]
+
+
+def _runtime(document: Located, documents: list[Located]) -> Located | None:
+    """The runtime in the same file that a TrainJob refers to."""
+    wanted = document.get("spec", "runtimeRef", "name")
+    for held in documents:
+        kind, name = held.get("kind"), held.get("metadata", "name")
+        is_one = kind is not None and str(kind.value).endswith("TrainingRuntime")
+        if is_one and wanted is not None and name is not None and name.text == wanted.text:
+            return held
+    return None
+
+
+def _pod_of_runtime(runtime: Located | None) -> Located | None:
+    """The pod of a runtime that has one job, the training's."""
+    jobs = runtime.get("spec", "template", "spec", "replicatedJobs") if runtime is not None else None
+    held = jobs.each() if jobs is not None else []
+    pod = held[0].get("template", "spec", "template", "spec") if len(held) == 1 else None
+    return pod if pod is not None and pod.get("containers", 0) is not None else None
+
+
+def _given_by_torch(trainer: Located, file: str) -> list[Finding]:
+    """The variables by which the controller tells torchrun of the nodes are not the user's to set."""
+    env = trainer.get("env")
+    names = [name for entry in (env.each() if env is not None else ()) if (name := entry.get("name")) is not None]
+    return [
+        fail(
+            "manifest_is_accepted",
+            f"{name.text} is set by the controller: the cluster refuses a TrainJob that sets it",
+            Where(file, name.line),
+            fix="numNodes and numProcPerNode of the trainer",
+        )
+        for name in names
+        if name.value in OPERATOR_TORCH
+    ]
 
 
 def _jobset(document: Located, documents: list[Located], file: str) -> Answer:
@@ -157,6 +204,7 @@ def _jobset(document: Located, documents: list[Located], file: str) -> Answer:
     groups: list[Group] = []
     jobs = document.get("spec", "replicatedJobs")
     names: list[str] = []
+    shapes: list[tuple[Group, Field[int], Field[int]]] = []
     for job in jobs.each() if jobs else []:
         inner = job.get("template", "spec")
         pod = job.get("template", "spec", "template", "spec")
@@ -175,7 +223,11 @@ def _jobset(document: Located, documents: list[Located], file: str) -> Answer:
             count = Sourced(replicas.value * parallel.value, file, place.line)
             metadata = job.get("template", "spec", "template", "metadata")
             groups.append(Group(pod, count, names[-1], metadata=metadata, claims=_claims(document)))
+            shapes.append((groups[-1], replicas, parallel))
     plans, more = pods.plans(groups, document, file)
+    for group, replicas, parallel in shapes:
+        for plan in pods.of_its_template(plans, group, groups):
+            problems.extend(indices.of_several_jobs(plan, group, replicas, parallel))
     problems.extend([*more, *_jobset_names(document, plans, names), *pods.against_gpus(plans, groups)])
     return plans, problems
 
@@ -218,6 +270,13 @@ def _completions(job: Located, file: str) -> list[Finding]:
     return []
 
 
+def _pods_of(spec: Located, file: str) -> Field[int]:
+    """How many pods of a Job run at once: no more than it has completions."""
+    parallel, wanted = number(spec.get("parallelism"), file, 1), number(spec.get("completions"), file)
+    is_fewer = isinstance(wanted, Sourced) and isinstance(parallel, Sourced) and wanted.value < parallel.value
+    return wanted if is_fewer else parallel
+
+
 def _job(document: Located, documents: list[Located], file: str) -> Answer:
     spec = document.get("spec")
     pod = document.get("spec", "template", "spec")
@@ -225,7 +284,7 @@ def _job(document: Located, documents: list[Located], file: str) -> Answer:
         return (
             sets.volcano(document, documents, file) if spec is not None and spec.get("tasks") is not None else ([], [])
         )
-    count = number(spec.get("parallelism"), file, 1)
+    count = _pods_of(spec, file)
     groups = [Group(pod, count, "job", metadata=document.get("spec", "template", "metadata"))]
     plans, problems = pods.plans(groups, document, file)
     problems.extend(admission.restarts(pod, "Job", OF_A_JOB, "Always", file))
@@ -236,7 +295,12 @@ def _job(document: Located, documents: list[Located], file: str) -> Answer:
     if is_job and (firm(count) or 1) > 1 and (mode is None or mode.value != "Indexed"):
         message = f"{value_of(count)} pods without completionMode: Indexed: none of them learns its rank"
         problems.append(fail("pods_know_their_rank", message, Where(file, spec.line), fix="completionMode: Indexed"))
+    if mode is not None and mode.value == "Indexed" and spec.get("completions") is None:
+        message = "completionMode: Indexed without completions: the cluster refuses it"
+        fix = f"completions: {value_of(count)}"
+        problems.append(fail("manifest_is_accepted", message, Where(file, mode.line), fix=fix))
     labels = document.get("spec", "template", "metadata", "labels")
+    problems.extend(found for plan in plans for found in services.ordinals(plan, document, count))
     problems.extend(
         services.headless(
             pod.get("subdomain"),
@@ -246,6 +310,8 @@ def _job(document: Located, documents: list[Located], file: str) -> Answer:
             labels=labels,
             owner=document.get("metadata", "name"),
             count=count,
+            namespace=document.get("metadata", "namespace"),
+            pod=pod,
         )
     )
     return plans, [*problems, *pods.against_gpus(plans, groups)]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from preflight.launch.commands import Context, plan_of
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of, written
 from preflight.launch.launchers.kubernetes import KUBERNETES
-from preflight.launch.manifests import roles
+from preflight.launch.manifests import indices, roles
 from preflight.launch.manifests.containers import pod_problems
 from preflight.launch.manifests.group import Group, number, total
 from preflight.launch.manifests.programs import program_of
@@ -39,7 +39,7 @@ def plans(
     """
     found: list[Plan] = []
     problems: list[Finding] = []
-    pods = pods_of_a_job or total(groups)
+    pods, is_kubernetes = pods_of_a_job or total(groups), around == "kubernetes"
     by_group: dict[str, list[Plan]] = {}
     for group in groups:
         context, plans_of_group = Context(Marks(file)), []
@@ -57,17 +57,12 @@ def plans(
         if (firm(group.count) or 1) > 1:  # where the operator gives ranks, one that the command names wins
             alike = [plan for plan in plans_of_group if "PET_NODE_RANK" not in operator or written(plan.node_rank)]
             problems.extend(found for plan in alike for found in _numbered(plan, index))
+            ranked = plans_of_group if is_kubernetes else ()
+            problems.extend(found for plan in ranked for found in indices.of_index(plan, group, index, operator))
         found.extend(plans_of_group)
         by_group[group.role] = plans_of_group
-    is_kubernetes = around == "kubernetes"
-    if (
-        is_kubernetes
-        and not found
-        and groups
-        and pods is not None
-        and are_nodes
-        and any(group.gpus(file) is not None for group in groups)
-    ):
+    has_gpus = any(group.gpus(file) is not None for group in groups)
+    if is_kubernetes and not found and has_gpus and pods is not None and are_nodes:
         found.append(Plan(KUBERNETES, Where(file, document.line), "all nodes", nodes=pods))
     if are_nodes:
         problems.extend(roles.agree(by_group))
@@ -163,7 +158,7 @@ def against_gpus(found: list[Plan], groups: list[Group]) -> list[Finding]:
         place = gpus[0]
         if not isinstance(processes, Sourced) or not isinstance(place, Sourced) or have is None:
             continue
-        if processes.value > have:
+        if processes.value > have > 0:
             message = (
                 f"{processes.value} process{'es' * (processes.value != 1)} in {what} with {have} GPU{'s' * (have != 1)}"
             )
@@ -185,6 +180,11 @@ def _of_its_template(plan: Plan, groups: list[Group]) -> list[Group]:
     """The groups whose template holds the plan: the last ones that begin above it, of one pod where YAML repeats it."""
     above = [group.pod.line for group in groups if group.pod.line <= plan.where.line]
     return [group for group in groups if above and group.pod.line == max(above)] or groups
+
+
+def of_its_template(found: list[Plan], group: Group, groups: list[Group]) -> list[Plan]:
+    """The plans that the pods of one group run."""
+    return [plan for plan in found if any(held is group for held in _of_its_template(plan, groups))]
 
 
 def gang(least: Located | None, total: Field[int], file: str, *, is_one_job: bool = True) -> list[Finding]:

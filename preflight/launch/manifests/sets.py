@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
+from preflight.launch.field import Field, Sourced, Unknown, firm
 from preflight.launch.manifests import admission, pods, roles, services
 from preflight.launch.manifests.group import Group, number, total
 from preflight.launch.manifests.pods import Answer
@@ -58,7 +58,7 @@ def mpijob(document: Located, documents: list[Located], file: str) -> Answer:
         placed.append(replace(plan, nodes=workers, processes_per_node=slots))
         problems.extend(_slots(plan, workers, slots))
     gpus = as_workers[0].gpus(file) if as_workers else None
-    if isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value > gpus.value:
+    if isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value > gpus.value > 0:
         message = (
             f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPU{'s' * (gpus.value != 1)}:"
             " processes share a GPU"
@@ -115,6 +115,7 @@ def leaderworkerset(document: Located, documents: list[Located], file: str) -> A
     groups = group_of(leader, one, "leader") + group_of(worker, rest if leader is not None else size, "worker")
     groups, refused = _in_a_set(groups, template, "LeaderWorkerSet", file)
     found, problems = pods.plans(groups, document, file, index="LWS_WORKER_INDEX", pods_of_a_job=size)
+    problems.extend(one for plan in found for one in services.leaders_name(plan, document))
     return found, [*refused, *problems, *_server_fits(found, groups, size, file), *pods.against_gpus(found, groups)]
 
 
@@ -149,42 +150,35 @@ def statefulset(document: Located, documents: list[Located], file: str) -> Answe
         labels = document.get("spec", "template", "metadata", "labels")
         problems.extend(
             services.headless(
-                service, several, documents, file, labels=labels, owner=document.get("metadata", "name"), count=count
+                service,
+                several,
+                documents,
+                file,
+                labels=labels,
+                owner=document.get("metadata", "name"),
+                count=count,
+                namespace=document.get("metadata", "namespace"),
+                pod=document.get("spec", "template", "spec"),
             )
         )
-        problems.extend(found for plan in several for found in _ordinals(plan, document, count))
+        problems.extend(found for plan in several for found in services.ordinals(plan, document, count))
+        problems.extend(_one_by_one(document, file))
         problems.extend(pods.against_gpus(several, groups))
     return found, problems
 
 
-OF_A_NAME = re.compile(r"HOSTNAME|hostname|POD|ORDINAL|INDEX", re.IGNORECASE)
-
-
-def _ordinals(plan: Plan, document: Located, count: Field[int]) -> list[Finding]:
-    """Pods that take their ranks from their names are 0 to replicas - 1, and rank 0 is the one that ends in -0."""
-    own, address, nodes = document.get("metadata", "name"), plan.master_address, plan.nodes
-    by_name = isinstance(plan.node_rank, Unknown) and OF_A_NAME.search(plan.node_rank.expression)
-    at = (
-        re.fullmatch(rf"{re.escape(str(own.value))}-(\d+)\..*", address.value)
-        if own and isinstance(address, Sourced)
-        else None
-    )
-    if not by_name or at is None or not isinstance(address, Sourced):
+def _one_by_one(document: Located, file: str) -> list[Finding]:
+    """A StatefulSet starts its next pod when the one before is ready, unless it starts all at once."""
+    policy, pod = document.get("spec", "podManagementPolicy"), document.get("spec", "template", "spec")
+    held = pod.get("containers") if pod is not None else None
+    probes = [probe for one in (held.each() if held else ()) if (probe := one.get("readinessProbe")) is not None]
+    if not probes or (policy is not None and policy.value == "Parallel"):
         return []
-    if at[1] != "0" and value_of(plan.rendezvous) == "static":
-        first = f"{own.value if own else ''}-0{address.value[at.end(1) :]}"
-        message = f"{address.value} as the address of rank 0, which is the pod that ends in -0"
-        return [fail("master_address_is_rank_0s", message, address.where, fix=first)]
-    if (
-        isinstance(nodes, Sourced)
-        and isinstance(count, Sourced)
-        and nodes.origin == "written"
-        and nodes.value != count.value
-    ):
-        message = f"{plan.launcher.field_names.nodes} {nodes.value}, and the manifest starts {count.value} pods"
-        fix = f"{plan.launcher.field_names.nodes}={count.value}"
-        return [fail("nodes_are_counted_right", message, nodes.where, count.where, fix=fix)]
-    return []
+    message = (
+        "pods start one by one, each when the one before is ready: a probe that waits for all of them never passes"
+    )
+    fix = "podManagementPolicy: Parallel"
+    return [warn("gang_is_the_whole_job", message, Where(file, probes[0].line), fix=fix)]
 
 
 def _names_of_hosts(plan: Plan) -> list[Finding]:
@@ -254,6 +248,7 @@ def ray_cluster(document: Located, documents: list[Located], file: str) -> Answe
     problems = _versions(groups, file)
     for part in (head, *(workers.each() if workers else ())):
         given = part.get("rayStartParams") if part is not None else None
+        problems.extend(_gpus_of_ray(part, file) if part is not None else ())
         for name, held in given.items() if given is not None else ():
             if isinstance(held.value, (int, float)):
                 message = f"{name}: {held.text} is a bare value, and rayStartParams holds texts: the cluster refuses it"
@@ -263,6 +258,17 @@ def ray_cluster(document: Located, documents: list[Located], file: str) -> Answe
     mounted = [replace(group, knows_volumes=False) for group in groups]  # KubeRay adds a volume at /dev/shm
     found, more = pods.plans(mounted, document, file)
     return found, [*problems, *more]
+
+
+def _gpus_of_ray(part: Located, file: str) -> list[Finding]:
+    """What Ray is told of a pod's GPUs is what the pod has: it starts as many workers as it was told of."""
+    told = number(part.get("rayStartParams", "num-gpus"), file)
+    groups = group_of(part.get("template"), Sourced(1, file, part.line, "tool"), "pod")
+    have = groups[0].gpus(file) if groups else None
+    if not isinstance(told, Sourced) or not isinstance(have, Sourced) or told.value <= have.value:
+        return []
+    message = f"num-gpus {told.value}, and a pod has {have.value}: Ray hands out GPUs that are not there"
+    return [fail("processes_match_devices", message, told.where, have.where, fix=f'num-gpus: "{have.value}"')]
 
 
 OF_RAY = re.compile(r"(?:.*/)?ray(?:-ml|-llm)?:(\d+\.\d+\.\d+)\b.*")

@@ -118,3 +118,84 @@ def test_accelerate_in_a_template_is_machine_0_everywhere():
         "--machine_rank=$JOB_COMPLETION_INDEX",
     )
     assert rules({"job.yaml": text.replace("{}", "--machine_rank $JOB_COMPLETION_INDEX ")}) == []
+
+
+RUNTIME = """apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: torch-gpu}
+spec:
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          spec:
+            template:
+              spec:
+                containers:
+                - name: node
+                  volumeMounts: [{name: shm, mountPath: /dev/shm}]
+                volumes:
+                - {name: shm, emptyDir: {medium: Memory}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: train}
+spec:
+  runtimeRef: {name: torch-gpu}
+  trainer:
+    numNodes: 2
+    numProcPerNode: 8
+    command: [torchrun, train.py]
+    env: []
+    resourcesPerNode: {limits: {nvidia.com/gpu: 8}}
+"""
+
+
+def test_a_train_job_has_the_pod_of_its_runtime():
+    """Where the runtime stands in the file, its volumes are known."""
+    assert rules({"job.yaml": RUNTIME}) == []
+    bare = RUNTIME.replace("volumeMounts: [{name: shm, mountPath: /dev/shm}]", "volumeMounts: []")
+    assert rules({"job.yaml": bare}) == ["pods_have_shared_memory"]
+    assert rules({"job.yaml": bare.replace("{name: torch-gpu}\n  trainer", "{name: other}\n  trainer")}) == []
+
+
+def test_what_the_controller_sets_is_not_the_users():
+    """PET_NNODES and its like."""
+    text = RUNTIME.replace("env: []", 'env: [{name: PET_NNODES, value: "2"}]')
+    assert rules({"job.yaml": text}) == ["manifest_is_accepted"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "rule"),
+    [
+        ("{minReplicas: 1, maxReplicas: 2, rdzvBackend: c10d}", ""),
+        ("{minReplicas: 1, maxReplicas: 2, rdzvBackend: etcd, rdzvHost: etcd}", ""),
+        ("{minReplicas: 1, maxReplicas: 1, rdzvBackend: c10d}", "gang_is_the_whole_job"),
+        ("{minReplicas: 1, maxReplicas: 2, rdzvBackend: etcd}", "rendezvous_is_reached"),
+    ],
+)
+def test_an_elastic_job_lets_its_pods_in(policy, rule):
+    """No more pods than may take part, and an etcd that is somewhere."""
+    text = f"""apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {{name: train}}
+spec:
+  elasticPolicy: {policy}
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+          - {{name: pytorch, image: a, command: [torchrun, train.py]}}
+"""
+    assert rules({"job.yaml": text}) == ([rule] if rule else [])
+
+
+def test_an_indexed_job_has_completions():
+    """As many pods run at once as it has completions."""
+    none = INDEXED.replace("  completions: 2\n", "")
+    assert rules({"job.yaml": none}) == ["manifest_is_accepted"]
+    fewer = INDEXED.replace("completions: 2", "completions: 1")
+    assert "nodes_are_counted_right" in rules({"job.yaml": fewer})

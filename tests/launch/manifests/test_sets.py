@@ -156,3 +156,45 @@ def test_a_cluster_of_rays_is_read_for_its_pods():
     assert rules({"ray.yaml": right}) == []
     assert rules({"ray.yaml": right.replace("/dev/shm", "/tmp/x")}) == []
     assert rules({"ray.yaml": right.replace("limits: {", "limits: {rdma/hca: 1, ")}) == ["containers_lock_memory"]
+
+
+ORDERED = """apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: train}
+spec:
+  replicas: 2
+  serviceName: train
+  template:
+    spec:
+      containers:
+      - name: t
+        readinessProbe: {tcpSocket: {port: 8000}}
+        command: [torchrun, --nnodes=2, --rdzv_backend=c10d, --rdzv_endpoint=10.0.0.1:29500, t.py]
+"""
+
+
+def test_pods_that_wait_for_each_other_start_at_once():
+    """A StatefulSet starts one after the other as they become ready, unless it is told otherwise."""
+    assert rules({"set.yaml": ORDERED}) == ["gang_is_the_whole_job"]
+    assert rules({"set.yaml": ORDERED.replace("serviceName", "podManagementPolicy: Parallel\n  serviceName")}) == []
+
+
+RAY = """apiVersion: ray.io/v1
+kind: RayCluster
+metadata: {name: ray}
+spec:
+  headGroupSpec:
+    rayStartParams: {num-gpus: "8"}
+    template:
+      spec:
+        containers:
+        - {name: head, image: ray, resources: {limits: {nvidia.com/gpu: 8}}}
+"""
+
+
+def test_ray_hands_out_the_gpus_that_a_pod_has():
+    """No more than its limit; fewer may be meant."""
+    assert "processes_match_devices" in rules({"ray.yaml": RAY.replace('num-gpus: "8"', 'num-gpus: "16"')})
+    for told in ("8", "0"):
+        found = rules({"ray.yaml": RAY.replace('num-gpus: "8"', f'num-gpus: "{told}"')})
+        assert "processes_match_devices" not in found
