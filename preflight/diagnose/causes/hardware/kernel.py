@@ -77,7 +77,7 @@ CAUSES = (
         "a process hung in the kernel: a file system, a driver or a disk did not answer",
         (
             r"blocked for more than \d+ seconds",
-            r"hung_task",
+            r"hung_task\b",
             r"soft lockup - cpu",
             r"rcu_\w+ detected stalls",
             r"detected hard lockup on cpu",

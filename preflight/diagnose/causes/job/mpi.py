@@ -40,6 +40,7 @@ CAUSES = (
             r"unable to locate",
             r"gds_ds(?:12|21|tore)",
             r"gds_hash",
+            r"\(current value: ",
         ),
     ),
     Cause(

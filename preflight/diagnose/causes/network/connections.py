@@ -173,7 +173,7 @@ CAUSES = (
         "pytorch/pytorch#65992",
         check="master.address_belongs_to_the_first_node",
         weight=4,
-        unless=(r"\[::1\]", r"w socket\.cpp", r"client socket"),
+        unless=(r"\[::1\]", r"\bifr_name=", r"w socket\.cpp", r"client socket"),
     ),
     Cause(
         "privileged-port",

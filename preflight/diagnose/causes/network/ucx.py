@@ -38,6 +38,17 @@ CAUSES = (
         weight=7,
     ),
     Cause(
+        "ucx-cuda-context",
+        "UCX met memory of a GPU in a process that has no CUDA context on that thread: MPI was called before the GPU was chosen, or from"
+        " a thread of its own",
+        (r"\bucx +error .*\binvalid device context",),
+        "torch.cuda.set_device(LOCAL_RANK) and one tensor on the GPU before MPI_Init and the first collective; UCX_TLS=^cuda_ipc shows"
+        " whether it is only that path; or the backend nccl for tensors on a GPU",
+        "pytorch/pytorch#31528; openucx/ucx, src/uct/cuda/cuda_ipc",
+        Kind.SUSPICION,
+        weight=6,
+    ),
+    Cause(
         "rdma-registration",
         "an adapter could not register the node's own memory: the limit of locked memory, too many mappings of the process, or pages that"
         " cannot be pinned",

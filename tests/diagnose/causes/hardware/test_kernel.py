@@ -7,6 +7,7 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("kernel.hung_task_all_cpu_backtrace = 0", ""),
     ("<6>[    2.875476] ata3: SATA link down (SStatus 0 SControl 300)", ""),
     ("May  7 10:11:12 n3 kernel: mlx5_core 0000:17:00.0 ib0: NIC Link is Down", "link-down"),
     ("May  7 10:11:12 n3 kernel: mlx5_core 0000:17:00.0: health compromised - reached miss count", "nic-driver-error"),

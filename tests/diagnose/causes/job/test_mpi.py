@@ -7,6 +7,7 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ('MCA pmix base: parameter "pmix_base_verbose" (current value: "error", data source: default, level: 8)', ""),
     (
         "Assertion failed in file ../../src/mpid/ch4/src/intel/ch4_shm_coll.c at line 2246: comm->shm_numa_layout[node].base_addr",
         "mpi-shared-memory-heap",

@@ -7,6 +7,10 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    (
+        "[1700000000.11] [n3:7:0]  cuda_ipc_md.c:62   UCX  ERROR cuCtxGetDevice(&cu_device) is failed. ret:invalid device context",
+        "ucx-cuda-context",
+    ),
     ("postXferReq: backend 'UCX' returned NIXL_ERR_BACKEND", "ucx-error"),
     ("[n2:12345] pml_ucx.c:472  Error: Failed to resolve UCX endpoint for rank 0", "ucx-error"),
     (
