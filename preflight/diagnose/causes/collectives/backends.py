@@ -117,6 +117,7 @@ CAUSES = (
         "UCC failed; this line does not say why",
         (
             r"\bucc +error\b",
+            r"processgroupucc\.cpp:\d+\].*failed to post",
             r"\b[tc]l_(?!sharp)\w+ +error\b",
             r"\b(?:mc|ec) (?:cuda|rocm|cpu) +error\b",
         ),

@@ -28,6 +28,8 @@ CAUSES = (
             r"application timeout caused pair closure",
             r"timed out while running .*collective",
             r"polling.*nccl.*timed out",
+            r"processgroupucc-\d+\].*collective timeout",
+            r"ucc +warn +timeout \S+ sec has expired on task",
         ),
         "look at the rank that is missing: its last lines, its node's kernel log. Next time set"
         " TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, and give the dumps to preflight diagnose",

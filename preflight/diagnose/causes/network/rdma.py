@@ -276,6 +276,7 @@ CAUSES = (
             r"register.*mem_type bit 0x(?!1\b)\w+",
             r"failed to register address \S+ \((?:cuda|rocm|ze)\b",
             r"unable to register memory \(type = 2\)",
+            r"nccl warn call to ibv_reg_dmabuf_mr failed with error operation not supported",
             r"couldn't (?:allocate|register) (?:gpu )?mr\b",
             r"failed to create mr\b",
         ),

@@ -8,6 +8,10 @@ from tests.diagnose.causes.lines import found
 
 LINES = (
     (
+        "RuntimeError: [/src/ProcessGroupUCC.cpp:496] [Rank 0][ProcessGroupUCC-0][READY]failed to post triggered collective, error code -6: Unhandled error, system error code 0",
+        "ucc-failed",
+    ),
+    (
         "HCCL demo error: In function run(): hcclAllReduce(sendbuff, recvbuff, count, comm, stream) failed: A device is busy or an internal check failed",
         "gaudi-collective",
     ),

@@ -8,6 +8,14 @@ from tests.diagnose.causes.lines import found
 
 LINES = (
     (
+        "RuntimeError: [/src/ProcessGroupUCC.cpp:488] [Rank 2][ProcessGroupUCC-0][READY]Collective timeout, error code -8: Operation timed out, system error code 0",
+        "collective-timeout",
+    ),
+    (
+        "[1633420000.1] [n1:5637:0] ucc_schedule.h:127  UCC  WARN  timeout 60 sec has expired on task 0x55, team id 1 size 4 rank 2 ctx_rank 2: Bcast Host",
+        "collective-timeout",
+    ),
+    (
         "DeepEP dispatch forwarder timeout (RDMA meta), channel: 4, RDMA: 1, nvl: 6, src RDMA lane: 0, dst NVL: 3, meta: 0, 0, 0, 0",
         "deepep-timeout",
     ),

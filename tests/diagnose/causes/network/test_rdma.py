@@ -8,6 +8,10 @@ from tests.diagnose.causes.lines import found
 
 LINES = (
     (
+        "n7:70:99 [3] misc/ibvwrap.cc:288 NCCL WARN Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
+        "rdma-gpu-memory",
+    ),
+    (
         "E1201 12:03:04.22 560 rdma_endpoint.cpp:360] [Handshake] Failed to modify QP to INIT, check local context port num: Invalid argument [22]",
         "rdma-queue-pair",
     ),
