@@ -57,6 +57,7 @@ class ReportedFilter(replies.Message, frozen=True):
     tool: Literal["nft", "iptables", "ufw", "firewalld"]
     place: replies.Word
     rule: replies.Line
+    packet: Literal["request", "answer", "data"] = "request"
 
 
 class ReportedWay(replies.Message, frozen=True):

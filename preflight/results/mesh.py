@@ -22,11 +22,15 @@ class Edge(Measured, frozen=True, kw_only=True, rename={"source": "from", "targe
 
 
 class Filter(Measured, frozen=True, kw_only=True):
-    """A rule of a node's packet filter: whose it is, the chain that holds it, and its words."""
+    """A rule of a node's packet filter: whose it is, the chain that holds it, its words, and what it drops.
+
+    ``packet`` is the "request" of a connection, its "answer", or "data" that comes later.
+    """
 
     tool: str
     place: str
     rule: str
+    packet: str = "request"
 
 
 class Way(Measured, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ NAME = re.compile(r"[A-Za-z0-9_.-]+")
 REASONS = {
     "refused": "refused (nothing listened there any more, or a firewall refused it)",
     "filtered": "no answer (filtered)",
-    "reset": "connection reset",
+    "reset": "connection reset (by a firewall on the way, or as the peer's process ended)",
     "no_echo": "connected, but no data came through",
     "wrong_peer": "another program or node answered",
     "unreachable": "unreachable (no route)",
@@ -30,9 +30,22 @@ REASONS = {
 
 # Of nft and of iptables-save: "not", which end, "not", addresses.
 ADDRESSED = re.compile(r"(! )?(?:\bip6? |-)(saddr|daddr|s|d) (!= )?(\{[^}]*\}|\S+)")
-BY_A_RULE = ("filtered", "refused", "unreachable", "local")
+# Of what a firewall may have dropped where a connection failed so; an answer goes the other way.
+PACKETS = {
+    **dict.fromkeys(("filtered", "refused", "unreachable", "local"), ("request", "answer")),
+    **dict.fromkeys(("reset", "no_echo", "not_attested"), ("data",)),
+}
+DROPPED = {
+    "request": "",
+    "answer": " (it drops the answers to connections)",
+    "data": " (it ends connections that were let in)",
+}
 MOST_CAUSES = 3
 UNACKNOWLEDGED = "never acknowledged"  # as the connecting end says it
+WAY_FIX = (
+    "correct, on the node named, what the command in the message shows (a route, a rule of `ip rule`, a neighbour"
+    " entry, an address that another node has), and where it is written down; then run again"
+)
 LARGE_ONES_LOST = "as where large packets are lost on the way: compare the MTUs of nodes and switch ports"
 
 
@@ -42,6 +55,7 @@ class Cause:
 
     node: str
     words: str
+    drops: str = ""  # what a firewall's rule drops, where that is not the request
 
 
 @dataclass(frozen=True)
@@ -67,22 +81,33 @@ class MeshView:
     def _blame(self, nodes: tuple[str, ...]) -> Blame:
         """The nodes to blame: where own settings of some explain every failed connection, only those."""
         edges = [edge for edge in self.result.failed if {*nodes} & {edge.source, edge.target}]
-        guilty = {cause.node for edge in edges for cause in self._causes(edge)}
+        ways = {cause.node for edge in edges for cause in self._ways(edge)}
+        rules = {cause.node for edge in edges for cause in self._rules(edge)}
+        guilty = ways | rules
         explains = guilty < {*nodes} and all(guilty & {edge.source, edge.target} for edge in edges)
-        return Blame(self._message(nodes), nodes=self._ordered(guilty) if guilty and explains else nodes)
+        fix = WAY_FIX if ways and not rules else ""
+        return Blame(self._message(nodes), nodes=self._ordered(guilty) if guilty and explains else nodes, fix=fix)
 
     def _causes(self, edge: Edge) -> list[Cause]:
         """The causes that the two ends reported for a failed connection."""
-        addresses = _address(self.cluster[edge.source]), _address(self.cluster[edge.target])
-        found = [
-            Cause(name, f"{rule.tool} on {name}, {rule.place}: {rule.rule}")
-            for name, hook in ((edge.target, "input"), (edge.source, "output"))
-            if edge.reason in BY_A_RULE
-            for rule in self.result.filters.get(name, ())
-            if is_of(rule, hook) and may_match(rule.rule, *addresses)
-        ]
+        return [*self._rules(edge), *self._ways(edge)]
+
+    def _ways(self, edge: Edge) -> tuple[Cause, ...]:
         way = next((way for way in self.result.ways.get(edge.source, ()) if way.to == edge.target), None)
-        return [*found, *(causes_on_the_way(self.cluster, edge, way) if way else ())]
+        return tuple(causes_on_the_way(self.cluster, edge, way)) if way else ()
+
+    def _rules(self, edge: Edge) -> list[Cause]:
+        addresses = _address(self.cluster[edge.source]), _address(self.cluster[edge.target])
+        ends = {"input": edge.target, "output": edge.source}
+        return [
+            Cause(name, f"{rule.tool} on {name}, {rule.place}: {rule.rule}", DROPPED[packet])
+            for packet in PACKETS.get(edge.reason, ())
+            for hook, name in (_reversed(ends) if packet == "answer" else ends).items()
+            for rule in self.result.filters.get(name, ())
+            if rule.packet == packet
+            and is_of(rule, hook)
+            and may_match(rule.rule, *(addresses[::-1] if packet == "answer" else addresses))
+        ]
 
     def blames_of_port(self) -> list[Blame]:
         """One Blame for each group of nodes that do not reach the port of rank 0; where it was not tried, unmeasured.
@@ -127,18 +152,27 @@ class MeshView:
         reasons = ", ".join(sorted({REASONS[edge.reason] for edge in edges}))
         one = edges[0]
         detail = f" ({one.detail})" if one.detail else ""
-        if any(edge.reason == "no_echo" and UNACKNOWLEDGED in edge.detail for edge in edges):
+        # Somebody answers for what is lost, or a rule that may lose it is known.
+        is_explained = any(edge.reason == "reset" or self._rules(edge) for edge in edges)
+        if not is_explained and any(edge.reason == "no_echo" and UNACKNOWLEDGED in edge.detail for edge in edges):
             detail += f"; {LARGE_ONES_LOST}"
-        causes = dict.fromkeys(cause.words for edge in edges for cause in self._causes(edge))
+        causes: dict[str, str] = {}  # a rule is told once, whatever else it drops
+        for cause in (cause for edge in edges for cause in self._causes(edge)):
+            causes[cause.words] = min(causes.get(cause.words, cause.drops), cause.drops)
         return (
             f"on random ports {'; '.join(parts)}: {reasons}; "
             f"one of them: {one.source} to {one.target} port {one.port}{detail}"
-            f"{''.join(f'; {words}' for words in list(causes)[:MOST_CAUSES])}"
+            f"{''.join(f'; {words}{drops}' for words, drops in list(causes.items())[:MOST_CAUSES])}"
         )
 
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)
         return tuple(node.name for node in self.cluster if node.name in wanted)
+
+
+def _reversed(ends: dict[str, str]) -> dict[str, str]:
+    """The ends of the way back."""
+    return {"input": ends["output"], "output": ends["input"]}
 
 
 def is_of(rule: Filter, hook: str) -> bool:
@@ -257,11 +291,12 @@ def _let_in(node: str, rule: Filter, port: int) -> str:
     way = f"ssh {node} sudo "
     words = rule.place.split()
     is_out = "output" in rule.place.lower()
+    end = "sport" if rule.packet == "answer" else "dport"
     if rule.tool == "nft" and len(words) == 3 and all(NAME.fullmatch(word) for word in words):
-        return f"`{way}nft insert rule {' '.join(words)} tcp dport {port} accept`"
+        return f"`{way}nft insert rule {' '.join(words)} tcp {end} {port} accept`"
     if rule.tool == "ufw":
         return f"`{way}ufw allow {'out ' if is_out else ''}{port}/tcp`"
     if rule.tool == "firewalld":
         return f"`{way}firewall-cmd --permanent --add-port={port}/tcp && {way}firewall-cmd --reload`"
     chain = rule.place if NAME.fullmatch(rule.place) else "OUTPUT" if is_out else "INPUT"
-    return f"`{way}iptables -I {chain} -p tcp --dport {port} -j ACCEPT`"
+    return f"`{way}iptables -I {chain} -p tcp --{end} {port} -j ACCEPT`"

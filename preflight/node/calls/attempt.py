@@ -35,6 +35,7 @@ class Attempt:
         self.outcome = ""
         self.detail = ""
         self.source_address = ""
+        self.source_port = 0
         self.deadline = time.monotonic() + mesh.connect_seconds
         self.connection: socket.socket | None = None
 
@@ -123,6 +124,8 @@ class Attempt:
         if self.outcome:
             return
         self.outcome, self.detail = outcome, detail
+        if self.connection is not None and outcome != "ok":
+            self.source_port = int(self.connection.getsockname()[1])
         self.mesh.release(self.connection)
         self.mesh.under_way.discard(self)
 

@@ -28,8 +28,10 @@ CONCURRENT = 256  # of our own connections under way at a time: descriptors, not
 TICK_SECONDS = 0.05
 READ_BYTES = 1 << 16
 KEPT_OUT = ("filtered", "refused", "unreachable", "local")
+CUT = ("reset", "no_echo")
 NOT_CONNECTED = ("filtered", "refused", "unreachable", "local", "reset", "wrong_peer", "looped")
 MOST_WAYS = 4
+MOST_RULES = 8
 
 
 class Visitor:
@@ -193,16 +195,21 @@ def filters(port: int, attempts: list[Attempt], unheard: set[str], *, about: int
     `about` is the one port to report on, where there is one.
     """
     refused = [attempt for attempt in attempts if attempt.outcome in KEPT_OUT]
-    if not (refused or unheard):
+    cut = [attempt for attempt in attempts if attempt.outcome in CUT]
+    if not (refused or cut or unheard):
         return []
-    from preflight.node.sources import firewall
+    from preflight.node.sources.firewall import Packet, rules_against
 
-    if about:
-        return firewall.rules_against(about, "input" if unheard else "output")
-    rules = firewall.rules_against(port, "input") if unheard else []
-    if refused:
-        rules += firewall.rules_against(int(refused[0].peer["port"]), "output")
-    return [rule for index, rule in enumerate(rules) if rule not in rules[:index]]
+    packets = []
+    if unheard:
+        heard_at = about or port
+        packets += [Packet("request", "input", heard_at), Packet("answer", "output", heard_at)]
+        packets += [Packet("data", "input", heard_at)]
+    for attempt in refused[:1]:
+        asked = about or int(attempt.peer["port"])
+        packets += [Packet("request", "output", asked), Packet("answer", "input", asked, attempt.source_port)]
+    packets += [Packet("data", "output", about or int(attempt.peer["port"])) for attempt in cut[:1]]
+    return rules_against(packets)[:MOST_RULES]
 
 
 def ways(failed: list[Attempt]) -> list[dict[str, str]]:

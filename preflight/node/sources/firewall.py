@@ -1,6 +1,6 @@
-"""Which rule of this node's packet filter keeps connections from a port?
+"""Which rule of this node's packet filter keeps packets of a connection out, or in?
 
-Read only where a connection failed: nft's ruleset, else iptables' as iptables-save prints it. ufw and firewalld write
+Read only where a connection failed: nft's ruleset, and iptables' as iptables-save prints it. ufw and firewalld write
 their rules there, and are known by the names of their chains and tables.
 """
 
@@ -12,62 +12,143 @@ from preflight.node.agent import programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     Rule = dict[str, str]
 
 LIMIT_S = 3.0
 MOST = 4
 DROPS = re.compile(r"\b(drop|reject)\b")
+ACCEPTS = re.compile(r"\baccept( comment \".*\")?$")
 TABLE = re.compile(r"table\s+(\w+)\s+(\S+)\s*\{")
 CHAIN = re.compile(r"chain\s+(\S+)\s*\{")
 HOOK = re.compile(r"\btype\s+\w+\s+hook\s+(\w+)\b")
-PORTS = re.compile(r"\b(?:tcp|th)\s+dport\s+(!=\s*)?(\{[^}]*\}|[<>]=?\s*\d+|\S+)")
-OTHER_TRAFFIC = re.compile(r"\b(udp|icmp|icmpv6|sctp)\b|ct state (?!.*\bnew\b)|\biif(?:name)? \"?lo\"?\b|tcp sport")
+HOOKS = {"input": ("input", "prerouting", "ingress"), "output": ("output", "postrouting", "egress")}
+PORTS = re.compile(r"\b(?:tcp|th) ([ds])port\s+(!= )?(\{[^}]*\}|[<>]=?\s*\d+|\S+)")
+MASKED = re.compile(r"\btcp flags & (\([^)]*\)|\w+) (==|!=) (\w+(?: \| \w+)*)")  # as nft printed it before 1.0.2
+FLAGS = re.compile(r"\btcp flags (?:(!=|==) )?(\{[^}]*\}|[\w,]+(?: / [\w,]+)?)")
+STATES = re.compile(r"\bct state (!= )?(vmap )?(\{[^}]*\}|[\w,]+)")
+WAY = re.compile(r"\bct direction (!= )?(\w+)")
+OTHER_TRAFFIC = re.compile(r"\b(udp|icmp|icmpv6|sctp)\b|\b[io]if(?:name)? \"?lo\"?(?!\S)")
+ANSWERED_WITH = re.compile(r"reject with .*")
 HANDLE = re.compile(r"\s*# handle \d+")
 COUNTER = re.compile(r"counter packets \d+ bytes \d+ ?")
-SAVED_PORT = re.compile(r"(! )?--(?:dports?|destination-ports?) (\S+)")
-SAVED_OTHER = re.compile(r"-p (?!tcp|all|6\b)\S+|--sports?\b|--(?:ct)?state (?!\S*NEW)|-[io] lo\b")
+SAVED_PORT = re.compile(r"(! )?--(d|s|destination-|source-)ports? (\S+)")
+SAVED_FLAGS = re.compile(r"(! )?--tcp-flags (\S+) (\S+)")
+SAVED_STATE = re.compile(r"(! )?--(?:ct)?state (\S+)")
+SAVED_OTHER = re.compile(r"-p (?!tcp|all|6\b)\S+|-[io] lo\b")
+SAVED_CHAINS = {"input": ("INPUT", "PREROUTING"), "output": ("OUTPUT", "POSTROUTING")}
 
 
-def rules_against(port: int, hook: str) -> list[Rule]:
-    """The rules that may drop a connection to a TCP port, at "input" or "output"; none where they cannot be read."""
+class Packet:
+    """A packet of a connection, at "input" or "output" of this node: the request, its answer, or what comes later.
+
+    `port` is the one that somebody listens on; `own`, the other end's where it is known.
+    """
+
+    def __init__(self, kind: str, hook: str, port: int, own: int = 0) -> None:
+        self.kind = kind
+        self.hook = hook
+        self.ports = {"d": own, "s": port} if kind == "answer" else {"d": port, "s": own}
+        self.flags = {"request": {"syn"}, "answer": {"syn", "ack"}}.get(kind, {"ack"})
+        self.state = "new" if kind == "request" else "established"
+        self.way = "reply" if kind == "answer" else "original"
+
+
+def rules_against(packets: Iterable[Packet]) -> list[Rule]:
+    """The rules that may drop one of the packets, and which; none where they cannot be read."""
     commands = {}
-    for name, words in (
-        ("nft", ["list", "ruleset"]),
-        ("iptables-save", ["-t", "filter"]),
-        ("ip6tables-save", ["-t", "filter"]),
-    ):
+    for name, words in (("nft", ["list", "ruleset"]), ("iptables-save", []), ("ip6tables-save", [])):
         program = programs.find(name, "")
         if program:
             commands[name] = [program, *words]
     texts = {name: text for name, text in programs.run_all(commands, limit_s=LIMIT_S).items() if isinstance(text, str)}
-    saved = [rule for name in texts if name != "nft" for rule in of_iptables(texts[name], port, hook)]
-    return (saved or of_nft(texts.get("nft", ""), port, hook))[:MOST]
+    found: list[Rule] = []
+    for packet in packets:
+        saved = [rule for name in texts if name != "nft" for rule in of_iptables(texts[name], packet)]
+        rules = (saved or of_nft(texts.get("nft", ""), packet))[:MOST]
+        found += [rule for rule in ({**rule, "packet": packet.kind} for rule in rules) if rule not in found]
+    return found
 
 
-def of_nft(text: str, port: int, hook: str) -> list[Rule]:
-    """The rules of `nft list ruleset`: those that name the port, else a chain's last word or its policy."""
+def of_nft(text: str, packet: Packet) -> list[Rule]:
+    """The rules of `nft list ruleset`: those that name what the packet is, else a chain's last word or its policy."""
     named: list[Rule] = []
     general: list[Rule] = []
     for place, at, lines in _chains(text):
-        if at not in ("", hook):
+        if at and at not in HOOKS[packet.hook]:
             continue
         is_let_in = False
         for line in lines:
             rule = {"tool": _owner(place, "nft"), "place": place, "rule": COUNTER.sub("", line)}
-            found = PORTS.search(line)
-            if OTHER_TRAFFIC.search(line) or (found and _holds(found[2], port) == bool(found[1])):
+            is_policy = line.startswith("type ")
+            is_specific = _names(line, packet)
+            if is_let_in or is_specific is None or (is_policy and "policy drop" not in line):
                 continue
-            if not DROPS.search(line):
-                is_let_in = is_let_in or (line.endswith("accept") and (bool(found) or line == "accept"))
-            elif found and not is_let_in:
-                named.append(rule)
-            elif line.startswith("type ") and "policy drop" in line and not is_let_in:
+            if is_policy:
                 general.append({**rule, "rule": "policy drop"})
-            elif not line.startswith("type ") and not is_let_in and at:
+            elif _verdict(line, packet) == "accept":
+                is_let_in = is_specific or line == "accept"
+            elif _verdict(line, packet) == "drop" and is_specific:
+                named.append(rule)
+            elif _verdict(line, packet) == "drop" and at:
                 general.append(rule)
-    return named or general
+    return named or ([] if _lets_answers_in(text, packet) else general)
+
+
+def _names(line: str, packet: Packet) -> bool | None:
+    """Whether a rule of nft speaks of what the packet is; None where it is not about such a packet."""
+    plain = MASKED.sub(_as_printed_today, ANSWERED_WITH.sub("reject", line))
+    if OTHER_TRAFFIC.search(plain):
+        return None
+    is_specific = False
+    for end, negated, ports in PORTS.findall(plain):
+        if _holds(ports, packet.ports[end]) == bool(negated) or not packet.ports[end]:
+            return None
+        is_specific = True
+    for negated, flags in FLAGS.findall(plain):
+        if _flagged(flags, packet.flags, is_whole=negated == "==") == (negated == "!="):
+            return None
+    for negated, maps, states in STATES.findall(plain):
+        if not maps and (packet.state in re.split(r"\W+", states)) == bool(negated):
+            return None
+        is_specific = is_specific or packet.kind != "request"
+    for negated, way in WAY.findall(plain):
+        if (way == packet.way) == bool(negated):
+            return None
+        is_specific = True
+    return is_specific
+
+
+def _as_printed_today(found: re.Match[str]) -> str:
+    """`tcp flags != syn / syn,ack` of `tcp flags & (syn | ack) != syn`."""
+    mask, value = (",".join(re.findall(r"\w+", words)) for words in (found[1], found[3]))
+    return f"tcp flags {'!= ' if found[2] == '!=' else ''}{value} / {mask}"
+
+
+def _flagged(words: str, flags: set[str], *, is_whole: bool) -> bool:
+    """Whether `syn,ack / syn,ack`, `{ syn, syn | ack }` or `syn` holds of a packet's flags."""
+    if words.startswith("{"):
+        return any({*re.findall(r"\w+", one)} == flags for one in words.split(","))
+    value, _, mask = words.partition(" / ")
+    wanted = {*value.split(",")} - {"0x0", "0", ""}
+    if mask:
+        return flags & {*mask.split(",")} == wanted
+    return flags == wanted if is_whole else bool(flags & wanted)
+
+
+def _verdict(line: str, packet: Packet) -> str:
+    """What a rule of nft does with the packet: "accept", "drop", or nothing that is known."""
+    for _, maps, states in STATES.findall(line):
+        if maps:
+            found = re.search(rf"\b{packet.state} : (\w+)", states)
+            return found[1] if found else ""
+    return "drop" if DROPS.search(line) else "accept" if ACCEPTS.search(line) else ""
+
+
+def _lets_answers_in(text: str, packet: Packet) -> bool:
+    """A filter that knows its connections lets their packets in somewhere, whatever its last word is."""
+    return packet.kind != "request" and bool(re.search(r"(?im)established.*accept", text))
 
 
 def _chains(text: str) -> Iterator[tuple[str, str, list[str]]]:
@@ -102,32 +183,55 @@ def _holds(ports: str, port: int) -> bool:
     return False
 
 
-def of_iptables(text: str, port: int, hook: str) -> list[Rule]:
-    """The rules against the port in the output of iptables-save."""
+def of_iptables(text: str, packet: Packet) -> list[Rule]:
+    """The rules against the packet in the output of iptables-save."""
     named: list[Rule] = []
     general: list[Rule] = []
-    base, let_in = hook.upper(), False
+    table = ""
+    let_in: set[str] = set()
+    bases, others = SAVED_CHAINS[packet.hook], SAVED_CHAINS["output" if packet.hook == "input" else "input"]
     for line in text.split("\n"):
         words = line.split()
-        if line.startswith(f":{base} ") and len(words) > 1 and words[1] == "DROP":
-            general.append({"tool": "iptables", "place": base, "rule": f"policy {words[1]}"})
+        if line.startswith("*"):
+            table, let_in = line[1:].strip(), set()
+        elif line.startswith(":") and words[0][1:] in bases and words[1:2] == ["DROP"]:
+            general.append({"tool": "iptables", "place": words[0][1:], "rule": "policy DROP"})
+        if table == "nat" or not line.startswith("-A ") or len(words) < 4:
             continue
-        if not line.startswith("-A ") or SAVED_OTHER.search(line) or len(words) < 4:
-            continue
-        chain, found = words[1], SAVED_PORT.search(line)
-        other = "OUTPUT" if hook == "input" else "INPUT"
-        is_of_us = chain == base or (chain not in ("INPUT", "OUTPUT", "FORWARD") and other.lower() not in chain.lower())
-        if not is_of_us or (found and _holds(found[2], port) == bool(found[1])):
+        chain, is_specific = words[1], _names_saved(line, packet)
+        is_of_us = chain in bases or not any(other.lower() in chain.lower() for other in (*others, "FORWARD"))
+        if not is_of_us or is_specific is None or chain in let_in:
             continue
         rule = {"tool": _owner(chain, "iptables"), "place": chain, "rule": line}
         if re.search(r"-j (DROP|REJECT)\b", line):
-            if found and not let_in:
+            if is_specific:
                 named.append(rule)
-            elif chain == base and not let_in:
+            elif chain in bases:
                 general.insert(0, rule)
-        elif "-j ACCEPT" in line and chain == base and (found or len(words) == 4):
-            let_in = True
-    return named or ([] if let_in else general)
+        elif "-j ACCEPT" in line and chain in bases and (is_specific or len(words) == 4):
+            let_in.add(chain)
+            general = [one for one in general if one["place"] != chain]
+    return named or ([] if _lets_answers_in(text, packet) else general)
+
+
+def _names_saved(line: str, packet: Packet) -> bool | None:
+    """What _names tells, of a line of iptables-save."""
+    if SAVED_OTHER.search(line):
+        return None
+    is_specific = False
+    for negated, end, ports in SAVED_PORT.findall(line):
+        if _holds(ports, packet.ports[end[0]]) == bool(negated) or not packet.ports[end[0]]:
+            return None
+        is_specific = True
+    for negated, mask, value in SAVED_FLAGS.findall(line):
+        flags = f"{'' if value == 'NONE' else value} / {mask}".lower()
+        if _flagged(flags, packet.flags, is_whole=False) == bool(negated):
+            return None
+    for negated, states in SAVED_STATE.findall(line):
+        if (packet.state.upper() in states.split(",")) == bool(negated):
+            return None
+        is_specific = is_specific or packet.kind != "request"
+    return is_specific
 
 
 def _owner(place: str, tool: str) -> str:

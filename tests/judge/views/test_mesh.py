@@ -70,6 +70,36 @@ def test_a_rule_of_one_end_is_told_and_explains_the_pair():
     told(run, nodes=("node1", "node3"), filters={"node1": (DROP,)})  # of what comes in there
 
 
+def test_what_drops_answers_is_told_of_the_end_that_has_it():
+    """A rule on the way out of the accepting end, or on the way in at the connecting one."""
+    run = healthy().mesh_fails(("node1", "node3"), blamed=(("node1", "node3"),))
+    rule = "ip daddr 10.0.0.1 tcp sport >= 1024 drop"
+    out = Filter(tool="nft", place="inet filter output", rule=rule, packet="answer")
+    words = told(run, nodes=("node3",), filters={"node3": (out,)})
+    assert words.endswith(f"nft on node3, inet filter output: {rule} (it drops the answers to connections)")
+    into = Filter(tool="nft", place="inet filter input", rule="ct direction reply drop", packet="answer")
+    told(run, nodes=("node1",), filters={"node1": (into,)})
+    told(run, nodes=("node1", "node3"), filters={"node1": (out,)})  # of its own answers to others
+    other = msgspec.structs.replace(out, rule="ip daddr 10.0.0.2 tcp sport >= 1024 drop")
+    told(run, nodes=("node1", "node3"), filters={"node3": (other,)})
+
+
+def test_what_ends_a_connection_is_no_matter_of_mtus():
+    """Somebody answers with a reset for what was let in before."""
+    run = healthy().mesh_fails(("node1", "node3"), ("node3", "node1"), blamed=(("node1", "node3"),))
+    reset, silent = run.measured_mesh.failed
+    failed = (
+        msgspec.structs.replace(
+            reset, reason="reset", detail="Connection reset by peer; 9 bytes were never acknowledged"
+        ),
+        msgspec.structs.replace(silent, reason="no_echo", detail="no answer; 9 bytes were never acknowledged"),
+    )
+    cut = Filter(tool="nft", place="inet site input", rule="ct state established drop", packet="data")
+    words = told(run, nodes=("node3",), failed=failed, filters={"node3": (cut,)})
+    assert "MTU" not in words
+    assert words.endswith("ct state established drop (it ends connections that were let in)")
+
+
 @pytest.mark.parametrize(
     ("rule", "may"),
     [
@@ -98,6 +128,19 @@ def test_a_node_without_a_route_is_to_blame():
     found = Way(to="node2", state="no route")
     words = told(pair(), nodes=("node3",), ways={"node3": (found,)})
     assert "node3 has no route to node2: `ip route get 10.0.0.2`" in words
+
+
+def test_a_wrong_way_is_not_mended_at_the_firewall():
+    """What to do is what the message speaks of."""
+    run = pair()
+    for fields, words in (
+        ({"ways": {"node3": (Way(to="node2", state="no route"),)}}, "a route, a rule of `ip rule`"),
+        ({"filters": {"node3": (DROP,)}}, ""),
+    ):
+        mesh = msgspec.structs.replace(run.measured_mesh, **fields)
+        (blame,) = MeshView(mesh, run.cluster).blames()
+        assert words in blame.fix
+        assert bool(words) == bool(blame.fix)
 
 
 def test_a_router_between_neighbours_is_told():
