@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from preflight.transport import TRANSPORTS, written_for
 from preflight.transport.kubernetes import Kubernetes
+from preflight.transport.ssh import Ssh, login_of
 
 ANY = "<node>"  # in place of the name of each node that a reason is said of
 MOST_OF_A_RACK = 0.5
@@ -16,6 +17,24 @@ RACKS_OF_ONE_CAUSE = 3  # so many that are most of the run's racks have somethin
 REFUSED_WITH_A_KEY = (
     "where the key is there already, sshd's log on the node says why (`journalctl -u ssh -u sshd`): the account has "
     "expired or is locked, its shell does not exist, AllowUsers or PermitRootLogin keeps it out"
+)
+NO_PYTHON = "no Python answered"  # as a session says it: the login succeeded, or nobody knows
+# What a login says that started something else than Python -> what to do about it.
+ANOTHER_SHELL = (
+    ("reads what is meant for Python", "let ~/.bashrc start it at a terminal alone (`[ -t 0 ]`), then run again"),
+    (
+        "restricted",
+        "the account's shell there is a restricted one: `chsh -s /bin/bash <user>` on the nodes named, then run again",
+    ),
+    (
+        "not available",
+        "the account has no login shell there (nologin): `chsh -s /bin/bash <user>` on the nodes named, then run again",
+    ),
+    (
+        "sftp",
+        "sshd there starts a command of its own: take ForceCommand from sshd_config, then run again",
+    ),
+    ("Error: ", "`--python PATH` with the full path of a Python of 3.9 or newer that starts there, then run again"),
 )
 IN_MID_RUN = ("the connection ended in mid-run", "it has said nothing for")  # as a session says it
 
@@ -101,4 +120,12 @@ def _of_reason(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, s
     ends_with_a_fix = transport.name == Kubernetes.name or "(srun: " in reason
     if ends_with_a_fix and "; " in reason:
         return reason.rpartition("; ")[2].rstrip(")") + ", then run again"
+    if transport.name == Ssh.name and NO_PYTHON in reason:
+        login = login_of(logins.get(first, first) if len(loss.nodes) == 1 else ANY)
+        ends_early = (
+            f"`ssh {login} echo here` must print `here` at once: else a startup file there (~/.bashrc, ~/.profile)"
+            " ends, waits or starts another shell, the account's shell is none (`getent passwd`), or sshd starts a"
+            " command of its own (ForceCommand, `command=` in authorized_keys); then run again"
+        )
+        return next((fix for sign, fix in ANOTHER_SHELL if sign in reason), ends_early)
     return transport.log_in_hint(logins.get(first, first) if len(loss.nodes) == 1 else ANY)

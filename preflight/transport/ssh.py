@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 SILENT = (
     "ssh ended without a message: sshd closed the connection, or said nothing for 15 s, as where what it asks for "
     "users and keys (LDAP, sssd) does not answer, or PAM lets nobody in (no Slurm job there, /run/nologin), or where "
-    "large packets are lost on the way (an MTU: `ping -M do -s 1472`)"
+    "large packets are lost on the way (an MTU: `ping -M do -s 1472`); or sshd opens no session (MaxSessions 0), or a "
+    "signal ended the Python there (`python3 -V` by hand)"
 )
 FAILED = 255  # ssh's own exit code; any other one is that of the command
 
@@ -142,6 +143,11 @@ class Ssh:
 def _quoted(word: str) -> str:
     """A word for the shell there, which is to put its user's home for a leading ~, as a shell here would have done."""
     return f"~/{shlex.quote(word[2:])}" if word.startswith("~/") and word[2:] else shlex.quote(word)
+
+
+def login_of(node: str) -> str:
+    """The words after `ssh` that log in to a host as HOSTS has it."""
+    return _words(node)["login"]
 
 
 def _words(node: str) -> dict[str, str]:

@@ -77,6 +77,21 @@ def test_nodes_that_were_not_reached_are_errors_of_every_check():
             "login refused (ssh: x); install your key: ssh-copy-id -p 2222 me@node2",
             "`ssh-copy-id -p 2222 me@node2`, then run again; where the key is there already, sshd's log",
         ),
+        ("the command ended with code 0 and no Python answered: no output", "`ssh node2 echo here` must print `here`"),
+        ("no Python answered on it within the time of the stage", "`ssh node2 echo here` must print `here` at once"),
+        (
+            "the command ended with code 1 and no Python answered: rbash: restricted: cannot specify `/'",
+            "the account's shell there is a restricted one",
+        ),
+        (
+            "the command ended with code 1 and no Python answered: This account is currently not available.",
+            "the account has no login shell there (nologin)",
+        ),
+        (
+            "the command ended with code 1 and no Python answered: This service allows sftp connections only.",
+            "sshd there starts a command of its own",
+        ),
+        ("the command ended with code 1 and no Python answered: SyntaxError: invalid syntax", "`--python PATH` with"),
         ("the connection went silent", "log in by hand the same way (`ssh node2 true`)"),
     ],
 )
