@@ -204,6 +204,15 @@ def test_a_localhost_is_told_once():
         }
 
 
+def test_peers_that_take_localhost_for_themselves_are_right():
+    """A line that leads the name to the node that calls itself so would break them."""
+    for name in ("localhost", "localhost.localdomain"):
+        run = healthy().broken("node3", "identity", hostname=name)
+        run = resolves(resolves(run, "node1", "node3", "127.0.0.1"), "node2", "node3", "127.0.0.1")
+        findings = judge("names.peers_are_taken_for_themselves", run)
+        assert {finding.verdict for finding in findings if "node1" in finding.nodes} == {Verdict.PASS}, findings
+
+
 def test_a_silent_name_server_is_not_slow_too():
     """One verdict for one cause."""
     run = looks_up(healthy(), "node1", "node2", reverse=Missing("no answer"), reverse_seconds=5.0)
