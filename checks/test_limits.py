@@ -3,10 +3,9 @@
 import pytest
 
 from preflight.errors import Blame, NotApplicable
-from preflight.facts.value import or_none, present
+from preflight.facts.value import present
 
 NCCL_SEGMENT_BYTES = 9_637_888  # "Error while creating shared memory segment /dev/shm/nccl-... (size 9637888)"
-LEAST_STACK_BYTES = 1 << 20  # the usual 8 MiB, less what frugal sites set
 
 
 def test_memlock_is_enough_for_rdma(node, settings):
@@ -108,27 +107,15 @@ def test_nothing_else_is_limited(node):
 
     CUDA reserves many times the memory of all GPUs and NCCL's start ends with "out of memory" under `ulimit -v` or
     `-d`; a checkpoint ends with "File too large", a rank after its CPU seconds; a stack of less than 1 MiB ends threads
-    with a segmentation fault. Login shells of shared machines set them.
+    with a segmentation fault. Login shells of shared machines set them. It fails where no job gets far: 512 MiB of
+    address space, 64 MiB of data, files of 1 MiB, ten minutes of CPU time, a stack of 128 KiB.
     Fix: the command in the finding, in the line that starts the job; or the lines `as`, `data`, `stack`, `fsize` and
     `cpu` in /etc/security/limits.d on the nodes named.
     """
-    limits = node.limits
-    space = present(limits.address_space_soft_bytes, "address space")
-    size = present(limits.file_size_soft_bytes, "size of files")
-    seconds = present(limits.cpu_time_soft_seconds, "CPU time")
-    data, stack = (or_none(limit, "limit") for limit in (limits.data_soft_bytes, limits.stack_soft_bytes))
-    found = {"-v": f"{space} bytes of address space (ulimit -v)"} if space != "unlimited" else {}
-    if data not in ("unlimited", "none"):
-        found["-d"] = f"{data} bytes of data: an allocation beyond them ends the rank (ulimit -d)"
-    if size != "unlimited":
-        found["-f"] = f"files of {size} bytes at most: a larger checkpoint or log ends the rank (ulimit -f)"
-    if seconds != "unlimited":
-        found["-t"] = f"{seconds} seconds of CPU time, after which a rank is killed (ulimit -t)"
-    if isinstance(stack, int) and stack < LEAST_STACK_BYTES:
-        found["-s"] = f"a stack of {stack >> 10} KiB (ulimit -s)"
+    found = node.limits.held_down()
     if found:
         gpus = node.gpu.readable() if node.backend == "nccl" and "-v" in found else ()
         message = f"limits of this {node.identity.context} session: {', '.join(found.values())}"
         options = " ".join(f"{option} {'8192' if option == '-s' else 'unlimited'}" for option in found)
         fix = f"`ulimit {options}` in the line that starts the job; /etc/security/limits.d for all sessions"
-        raise Blame(message, nodes=[node.name], fix=fix, is_advisory=not gpus)
+        raise Blame(message, nodes=[node.name], fix=fix, is_advisory=not gpus and not node.limits.is_hopeless())

@@ -153,6 +153,7 @@ def _limits() -> Limits:
         address_space_soft_bytes="unlimited",
         file_size_soft_bytes="unlimited",
         cpu_time_soft_seconds="unlimited",
+        stack_soft_bytes=8 << 20,
     )
 
 

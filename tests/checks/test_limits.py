@@ -104,3 +104,21 @@ def test_a_job_starts_where_it_may_write_to_null(faults, verdict):
     run = healthy().broken("node2", "limits", device_faults=faults)
     found = [one for one in judge("limits.devices_of_every_program_are_there", run) if "node2" in one.nodes]
     assert {one.verdict for one in found} == {verdict}
+
+
+@pytest.mark.parametrize(
+    ("fact", "warned", "failed", "words"),
+    [
+        ("address_space_soft_bytes", 64 << 30, 300 << 20, "bytes of address space (ulimit -v)"),
+        ("file_size_soft_bytes", 10 << 30, 0, "files of 0 bytes at most"),
+        ("cpu_time_soft_seconds", 86_400, 20, "20 seconds of CPU time"),
+        ("stack_soft_bytes", 512 << 10, 64 << 10, "a stack of 64 KiB (ulimit -s)"),
+    ],
+)
+def test_a_limit_with_which_no_job_gets_far_fails(fact, warned, failed, words):
+    """One that a small job may live with is a warning."""
+    for value, verdict in ((warned, Verdict.WARN), (failed, Verdict.FAIL)):
+        run = healthy().broken("node2", "limits", **{fact: value})
+        (told,) = (one for one in judge("limits.nothing_else_is_limited", run) if one.nodes == ("node2",))
+        assert told.verdict is verdict
+    assert words in told.message

@@ -8,6 +8,9 @@ from preflight.facts.value import Count, Missing, Text, Value, present
 
 NOT_REPORTED = Missing("not reported", "absent")
 Limit = Count | Literal["unlimited"]
+LEAST_STACK_BYTES = 1 << 20  # the usual 8 MiB, less what frugal sites set
+# Option of ulimit -> below how many bytes (or seconds of CPU time) no job of torch gets far.
+HOPELESS = {"-v": 512 << 20, "-d": 64 << 20, "-f": 1 << 20, "-t": 600, "-s": 128 << 10}
 
 
 class Limits(Value, frozen=True, kw_only=True):
@@ -38,3 +41,31 @@ class Limits(Value, frozen=True, kw_only=True):
     def free_shared_memory_bytes(self) -> int:
         """What is free in /dev/shm."""
         return present(self.shm_free_bytes, "free bytes of /dev/shm")
+
+    def held_down(self) -> dict[str, str]:
+        """What else is limited: option of ulimit -> in words, and what the limit ends."""
+        held = self._others()
+        space, data, size, seconds, stack = (held.get(option, -1) for option in HOPELESS)
+        words = {
+            "-v": f"{space} bytes of address space (ulimit -v)",
+            "-d": f"{data} bytes of data: an allocation beyond them ends the rank (ulimit -d)",
+            "-f": f"files of {size} bytes at most: a larger checkpoint or log ends the rank (ulimit -f)",
+            "-t": f"{seconds} seconds of CPU time, after which a rank is killed (ulimit -t)",
+            "-s": f"a stack of {stack >> 10} KiB (ulimit -s)",
+        }
+        return {option: words[option] for option in held}
+
+    def is_hopeless(self) -> bool:
+        """Whether one of them is so low that no job of torch gets far."""
+        return any(held < HOPELESS[option] for option, held in self._others().items())
+
+    def _others(self) -> dict[str, int]:
+        limits = {
+            "-v": present(self.address_space_soft_bytes, "address space"),
+            "-d": self.data_soft_bytes,
+            "-f": present(self.file_size_soft_bytes, "size of files"),
+            "-t": present(self.cpu_time_soft_seconds, "CPU time"),
+            "-s": self.stack_soft_bytes,
+        }
+        held = {option: value for option, value in limits.items() if isinstance(value, int)}
+        return {option: value for option, value in held.items() if option != "-s" or value < LEAST_STACK_BYTES}

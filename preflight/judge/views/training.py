@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -44,7 +45,13 @@ class TrainingView:
         failure = self.result.failure
         if failure is not None and failure.is_proven:
             cause = f"; likely cause: {failure.cause}" if failure.cause else ""
-            return [Blame(failure.message + cause, nodes=self._ordered(failure.nodes), fix=failure.fix)]
+            return [
+                Blame(
+                    failure.message + cause + self._limits_of(failure.nodes),
+                    nodes=self._ordered(failure.nodes),
+                    fix=failure.fix,
+                )
+            ]
         where: dict[int, list[TrainedRank]] = {rank: [] for rank in range(self.result.world_size)}
         for report in self.ranks():
             where.setdefault(report.rank, []).append(report)
@@ -63,6 +70,16 @@ class TrainingView:
             guilty = {planned, *nodes} - {""} or {node.name for node in self.cluster}
             blames.append(Blame(f"rank {rank} {seen}; {wanted}", nodes=self._ordered(guilty)))
         return blames
+
+    def _limits_of(self, nodes: Iterable[str]) -> str:
+        """The limits of those nodes with which no job gets far: a rank that they end seldom says so."""
+        found = ""
+        for node in self.cluster:
+            with suppress(NotMeasured):  # stored by a version that did not ask
+                if node.name in nodes and node.limits.is_hopeless():
+                    limits = ", ".join(node.limits.held_down().values())
+                    found += f"; limits of the {node.identity.context} session on {node.name}: {limits}"
+        return found
 
     def losses(self) -> tuple[float, ...]:
         """The mean loss of each step, or NotMeasured when there are too few to compare."""

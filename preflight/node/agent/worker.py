@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import time
@@ -73,4 +74,11 @@ def outcome(message: Message, channel: Channel) -> Message:
         module = __import__("preflight.node.calls." + CALLS[message["name"]], fromlist=("run",))
         return {"result": module.run(message["arguments"], channel)}
     except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}"}
+        # It holds for what lies in memory too.
+        limited = "; `ulimit -f` limits what this session may write" if is_too_large(error) else ""
+        return {"error": f"{type(error).__name__}: {error}{limited}"}
+
+
+def is_too_large(error: Exception) -> bool:
+    """Whether a limit on the size of files ended it."""
+    return isinstance(error, OSError) and error.errno == errno.EFBIG
