@@ -34,6 +34,7 @@ OURS = {
 }
 ENDED_BY_US = frozenset(OURS)
 ABORTED = frozenset({*ENDED_BY_US, "-6", "134"})  # by a watchdog of its own; 134 is a shell's code for SIGABRT
+NO_FRAME = "<no Python frame>"  # the last line of an interpreter that ended before it had one
 NOISE = re.compile(
     r"\[W\d+ |frame #\d+|Exception raised from |<omitting python frames>"
 )  # warnings of torch, and its native stack
@@ -158,6 +159,10 @@ def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], 
     if not unfinished:
         return Outcome(ranks, "", (), seconds)
     if failures:
+        behind = _left_behind(unfinished, failures)
+        if behind:
+            failure = f"{next(iter(failures.values()))}; until then {_came_to(behind)}, and the others waited"
+            return Outcome(ranks, failure, tuple(dict.fromkeys(story.placement.node for story in behind)), seconds)
         reason = "; ".join(f"{node}: {why}" for node, why in sorted(failures.items()))
         return Outcome(ranks, reason, tuple(failures), seconds)
     doubles = _started_twice(ranks)
@@ -178,6 +183,22 @@ def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], 
     )
     why = symptom(text=particular(error), exited=first.exit)
     return Outcome(ranks, "; ".join(words), guilty, seconds, is_proven=is_proven, culprits=tuple(culprits), why=why)
+
+
+def _left_behind(unfinished: list[RankStory], failures: Mapping[str, str]) -> list[RankStory]:
+    """Where time ended for all nodes alike, the ranks for which the others waited; none where no rank was further."""
+    stages = [STAGES.index(story.stage) for story in unfinished]
+    is_of_all = {story.placement.node for story in unfinished} <= set(failures) and len(set(failures.values())) == 1
+    if not is_of_all or min(stages) == max(stages) or min(stages) >= STAGES.index("rendezvous"):
+        return []
+    return [story for story, stage in zip(unfinished, stages, strict=True) if stage == min(stages)]
+
+
+def _came_to(stories: list[RankStory]) -> str:
+    """How far the ranks came, the first few of them by name."""
+    named = ", ".join(f"rank {story.placement.rank} on {story.placement.node}" for story in stories[:4])
+    more = f" and {len(stories) - 4} more" if len(stories) > 4 else ""
+    return f"{named}{more} came no further than stage {stories[0].stage}"
 
 
 def _started_twice(ranks: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]] | None:
@@ -247,7 +268,7 @@ def _error_line(story: RankStory) -> str:
 
 def _last_words(story: RankStory) -> str:
     where = f"rank {story.placement.rank} on {story.placement.node}"
-    lines = story.last_lines
+    lines = [line for line in story.last_lines if line.strip() != NO_FRAME]
     message = in_one_line(story.error) or (lines[-1] if lines else "no output")
     return f"{where} stopped at stage {story.stage}{_how_it_ended(story.exit)}: {message[:400]}"
 

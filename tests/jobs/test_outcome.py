@@ -294,3 +294,25 @@ def test_a_guess_is_told_from_a_proof(told):
     assert concluded(told, THREE).is_proven
     broken(told[2], exited="-9")
     assert concluded(told, THREE).is_proven
+
+
+def test_where_time_ends_for_all_the_rank_that_they_waited_for_is_named(told):
+    """A node whose import hangs, and a deadline that ends before its patience: nothing is proven, and it has a name."""
+    for story, stage in zip(told.values(), ("rendezvous", "rendezvous", "import"), strict=True):
+        broken(story, stage=stage, exited="")
+    lost = dict.fromkeys(("node1", "node2", "node3"), "no answer within the time limit of the call")
+    ended = concluded(told, THREE, **lost)
+    assert (ended.guilty, ended.is_proven) == (("node3",), False)
+    assert ended.failure == (
+        "no answer within the time limit of the call; until then rank 2 on node3 came no further than stage import, "
+        "and the others waited"
+    )
+    assert concluded(told, THREE, **{**lost, "node2": "the connection ended"}).guilty == ("node1", "node2", "node3")
+    told[2].stage = "rendezvous"
+    assert concluded(told, THREE, **lost).guilty == ("node1", "node2", "node3")
+
+
+def test_the_last_line_of_an_interpreter_that_could_not_start_is_no_reason(told):
+    """Python then prints where it was, which is nowhere."""
+    broken(told[1], stage="start", exited="1", log="ModuleNotFoundError: No module named 'x'\n\n<no Python frame>\n")
+    assert concluded(told, THREE).failure.endswith("ended with 1: ModuleNotFoundError: No module named 'x'")

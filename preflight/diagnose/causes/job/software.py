@@ -30,6 +30,21 @@ CAUSES = (
         weight=5,
     ),
     Cause(
+        "python-home",
+        "this Python does not find its own standard library: PYTHONHOME names another installation, or the environment"
+        " was moved or copied from another machine",
+        (
+            r"no module named '?encodings",
+            r"fatal python error: init_fs_encoding",
+            r"init_fs_encoding: failed to get the python codec",
+            r"could not find platform independent libraries <prefix>",
+        ),
+        "`unset PYTHONHOME` where the job starts; where it is not set, create the environment anew on that node",
+        "Python",
+        check="environment.other_variables_are_the_same_on_every_node",
+        weight=6,
+    ),
+    Cause(
         "module-missing",
         "a Python package is not installed here: the environment differs from the other nodes', or another interpreter runs",
         (
@@ -49,7 +64,7 @@ CAUSES = (
         "Python",
         check="software.environments_are_the_same_on_every_node",
         weight=4,
-        unless=(r"warning", r"skipping", r"optional", r"not available", r"'vllm\._version'"),
+        unless=(r"warning", r"skipping", r"optional", r"not available", r"'vllm\._version'", r"named '?encodings"),
     ),
     Cause(
         "import-failed",

@@ -15,6 +15,8 @@ LINES = (
     ("No module named 'vllm._version'", ""),
     ("tensorflow 2.16.1 requires numpy<2.0.0,>=1.23.5, but you have numpy 2.1.1 which is incompatible.", ""),
     ("ModuleNotFoundError: No module named 'flash_attn'", "module-missing"),
+    ("ModuleNotFoundError: No module named 'encodings'", "python-home"),
+    ("Fatal Python error: init_fs_encoding: failed to get the Python codec of the filesystem encoding", "python-home"),
     ("ImportError: cannot import name 'LlamaFlashAttention2' from 'transformers.models.llama'", "import-failed"),
     ("ImportError: cannot import name 'Queue' from 'queue' (/home/user/job/queue.py)", "module-shadowed"),
     ("ImportError: cannot import name 'batched' from 'itertools' (unknown location)", "import-failed"),
