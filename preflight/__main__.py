@@ -6,10 +6,19 @@ import gc
 import sys
 
 OBJECTS = 50_000  # made before Python looks for garbage: importing makes none, and 700 is a tenth of a short command
+STOPPED = 130  # as a shell says it of what Ctrl-C ended
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # before the run took the signal for itself: nothing was started yet
+        print("stopped before anything was started", file=sys.stderr)
+        sys.exit(STOPPED)
+
+
+def _run() -> None:
     gc.set_threshold(OBJECTS)
     from preflight.cli.streams import prepare
 

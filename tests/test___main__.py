@@ -32,3 +32,16 @@ def test_the_command_and_the_module_are_one_program():
     """What is installed as `preflight` is this function."""
     (command,) = [entry for entry in entry_points(group="console_scripts") if entry.name == "preflight"]
     assert command.load() is main
+
+
+def test_what_ctrl_c_ends_while_it_loads_says_so_without_a_traceback(monkeypatch, capsys):
+    """Nothing was started yet, and nothing is left to report."""
+
+    def prepare():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("preflight.cli.streams.prepare", prepare)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "stopped before anything was started\n"

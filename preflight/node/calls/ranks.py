@@ -43,6 +43,9 @@ RECORD_BYTES = 4 << 20
 DRAIN_SECONDS = 2.0
 
 
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
+
+
 class Job:
     """The processes of one job on this node and the sockets they report through."""
 
@@ -108,6 +111,9 @@ class Job:
         kept["PYTHONUNBUFFERED"] = "1"
         if self.arguments.get("scratch"):
             kept["TMPDIR"] = self.channel.scratch
+            # Into a full /dev/shm Python puts no temporary file; torch's folder would then stay in /tmp.
+            if CACHE not in kept and CACHE not in os.environ:
+                kept[CACHE] = f"{self.channel.scratch}/torchinductor"
         return kept
 
     def outlive_keeper(self) -> None:
