@@ -34,6 +34,7 @@ PATTERNS = (
     ("exit", r"^\s*exitcode +: (-?\d+)"),
     ("device", r"#\s+rank +(\d+) +(?:group +\d+ +)?pid +\d+ on +(\S+) +device"),
     ("complete", r"all distributed processes registered"),
+    ("complete", r"\blocal_rank: \d+ - cuda_visible_devices"),
     ("member", r"global_rank: (\d+), member: \d+/(\d+)"),
     ("ended", r"exits successfully"),
     ("ended", r"trainer\.fit` stopped"),

@@ -186,7 +186,8 @@ class Gatherer:
         if not (found or facts or passed or is_traceback or is_exception or self.tracebacks.open):
             return (), True
         line = line_of(text, file=name)
-        if found and is_printed(line.text):
+        stream = f"{line.rank}/{line.node}"
+        if found and (is_printed(line.text) or self.tracebacks.ends_nothing(stream, line)):
             found = []
         for cause_name in passed:
             self.seen[cause_name].come(name, line.node)
@@ -206,7 +207,6 @@ class Gatherer:
             self._add(cause, replace(evidence, node=named.get(cause.name, line.node)), task=line.task)
         if found and len(self.known) < 10_000:
             self.known.add((name, number))
-        stream = f"{line.rank}/{line.node}"
         if is_traceback:
             self.tracebacks.begin(stream)
         elif stream in self.tracebacks.open:

@@ -13,6 +13,8 @@ LIBRARY = ("site-packages", "dist-packages", "/lib/python", "/torch/", "<frozen"
 LONGEST = 400  # lines of one traceback
 MOST = 200
 FRAME = re.compile(r'\s*File "([^"]{1,300})", line (\d+)(?:, in (\S+))?')
+# What Python calls as a process ends: an exception in it is printed, and ends nothing.
+AT_THE_END = frozenset(["_run_finalizers", "_exit_function", "__del__", "_run_exitfuncs"])
 RAISED = re.compile(r"((?:\w+\.)*[A-Z]\w*|(?:\w+\.)+(?:error|timeout|gaierror|herror))(?:: ?(.*))?$")
 # A rank that is interrupted raises more of them while it cleans up, within so many lines.
 INTERRUPTIONS = frozenset(["KeyboardInterrupt", "SystemExit", "SignalException"])
@@ -77,6 +79,7 @@ class Open:
     own: str = ""
     last: str = ""
     lines: int = 0
+    is_at_the_end: bool = False
 
 
 @dataclass
@@ -94,6 +97,11 @@ class Tracebacks:
         if len(self.open) < 4096:
             self.open[stream] = Open()
 
+    def ends_nothing(self, stream: str, line: Line) -> bool:
+        """Whether a line is an exception that Python printed as a process ended anyway."""
+        traceback = self.open.get(stream)
+        return traceback is not None and traceback.is_at_the_end and RAISED.match(line.text) is not None
+
     def take(self, stream: str, line: Line, evidence: Evidence, *, progress: int = 0) -> Raised | None:
         """A line of a stream with an open traceback; gives the exception when it is the last."""
         traceback = self.open[stream]
@@ -101,6 +109,7 @@ class Tracebacks:
         frame = FRAME.match(line.text)
         if frame:
             traceback.last = f"{frame[1]}:{frame[2]}"
+            traceback.is_at_the_end = traceback.is_at_the_end or frame[3] in AT_THE_END
             if not any(part in frame[1] for part in LIBRARY):
                 traceback.own = traceback.last
             return None
@@ -115,7 +124,7 @@ class Tracebacks:
         is_next = place == evidence.file and evidence.line - traceback.lines - number <= NEXT
         if is_next or found[1].rpartition(".")[2] in INTERRUPTIONS:
             self.interrupted[stream] = evidence.file, evidence.line
-        if is_next:
+        if is_next or traceback.is_at_the_end:
             return None
         return self._add(found, traceback.own or traceback.last, evidence, progress)
 

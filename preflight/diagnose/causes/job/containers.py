@@ -12,6 +12,7 @@ CAUSES = (
             r"imagepullbackoff",
             r"errimagepull",
             r"failed to pull image",
+            r"failed to pull and unpack image(?!.*no space left)",
             r"back-off pulling image",
             r"manifest .*(?:unknown|not found)",
             r"pull access denied",

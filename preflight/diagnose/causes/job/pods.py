@@ -15,6 +15,7 @@ CAUSES = (
             r"\d/\d +evicted\b",
             r"\bpods? .* evicted\b",
             r"\bevicted pod\b",
+            r"eviction manager: must evict pod",
             r"\btype=evicted\b",
             r"the node was low on resource",
             r"nodehasdiskpressure",

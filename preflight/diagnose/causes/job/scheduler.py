@@ -67,6 +67,7 @@ CAUSES = (
             r"slurmctld.*nodes? .*not responding",
             r"node .*is not responding",
             r"nodenotready",
+            r"kubelet stopped posting node status",
             r"node \S+ (?:is )?(?:not ready|unreachable)",
             r"error: node failure",
             r"nodelost",

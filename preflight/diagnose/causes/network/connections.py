@@ -280,7 +280,7 @@ CAUSES = (
         "download once to a path that all nodes share and give that path; set HF_HUB_OFFLINE=1 with HF_HOME on"
         " shared storage, or an https_proxy",
         "huggingface/transformers#15976",
-        weight=3,
+        weight=4,
         check="files.same_paths_hold_the_same",
         unless=(r"wandb", r"usage report", r"usage-stats"),
     ),

@@ -136,7 +136,7 @@ CAUSES = (
             r"errno: -[23] - ",
             r"no address associated with hostname",
             r"gai error",
-            r"failed to resolve",
+            r"failed to resolve(?! reference)",
             r"unknown host",
             r"host list is empty",
             r"can't resolve",
