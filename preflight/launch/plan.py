@@ -22,6 +22,7 @@ class Slurm:
     options: Mapping[str, Field[str]] = field(default_factory=dict)
     has_directives: bool = True
     allocated: Field[int] = None  # the nodes of the script, where the command around is a step that says its own
+    groups: tuple[Mapping[str, Field[str]], ...] = ()  # of a heterogeneous job, the first of them `options` itself
 
     def number(self, *names: str) -> Field[int]:
         """The first of these options that is there, as a number."""
@@ -142,7 +143,7 @@ class Plan:
     @property
     def is_logged_in(self) -> bool:
         """Whether a program around it runs it on one other node or in one pod, and waits for its end."""
-        return bool(self.wraps & {"ssh", "pbs_tmrsh"}) or {"kubectl", "exec"} <= self.wraps
+        return bool(self.wraps & {"ssh", "rsh", "qrsh", "pbs_tmrsh"}) or {"kubectl", "exec"} <= self.wraps
 
     @property
     def is_of_a_manifest(self) -> bool:
@@ -170,7 +171,7 @@ class Plan:
 # Who starts all nodes from one description of them: what numbers the nodes is judged where that is read.
 OF_MANIFESTS = frozenset({"kubernetes", "skypilot", "azureml", "dstack"})
 STARTS_ALL = frozenset({"srun", "mpirun", "mpiexec", "pdsh", "clush", "ssh", "xargs", "parallel-ssh", "pssh"})
-STARTS_ALL |= {"jsrun", "blaunch", "pbsdsh", "pbs_tmrsh"}
+STARTS_ALL |= {"jsrun", "blaunch", "pbsdsh", "pbs_tmrsh", "rsh", "qrsh"}
 
 
 def numbered(plans: Iterable[Plan]) -> list[Plan]:

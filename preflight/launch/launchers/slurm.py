@@ -51,7 +51,7 @@ DIRECTIVE = re.compile(r"#SBATCH\s+(.*)")
 
 def read_directives(text: str, file: str, *, first_line: int = 1) -> Slurm | None:
     """The #SBATCH lines before the first command, as sbatch reads them; None where there is none."""
-    options: dict[str, Field[str]] = {}
+    groups: list[dict[str, Field[str]]] = [{}]
     found = False
     for number, line in enumerate(text.split("\n"), start=first_line):
         stripped = line.strip()
@@ -64,8 +64,11 @@ def read_directives(text: str, file: str, *, first_line: int = 1) -> Slurm | Non
                 words = shlex.split(match[1], comments=True)
             except ValueError:
                 words = match[1].split()
-            options.update(_options(words, file, number))
-    return Slurm(options) if found else None
+            if words[:1] in (["hetjob"], ["packjob"]):
+                groups.append({})
+            groups[-1].update(_options(words, file, number))
+    several = tuple(groups) if len(groups) > 1 else ()
+    return Slurm(groups[0], groups=several) if found else None
 
 
 def _options(words: list[str], file: str, line: int) -> dict[str, Field[str]]:
@@ -94,8 +97,10 @@ def job_variables(slurm: Slurm) -> dict[str, Assigned]:
         "SLURM_NTASKS_PER_NODE": slurm.number("ntasks_per_node"),
         "SLURM_CPUS_PER_TASK": slurm.number("cpus_per_task"),
         "SLURM_GPUS_ON_NODE": gpus,
-        "SLURM_GPUS_PER_NODE": gpus,
+        "SLURM_GPUS_PER_NODE": gpus if "gpus_per_node" in slurm.options else None,  # --gres alone does not set it
     }
+    if slurm.groups:
+        return {}  # those of the first group, and one for each behind a name of its own
     if found["SLURM_NTASKS"] is None:
         found["SLURM_NTASKS"] = product(slurm.number("nodes"), slurm.number("ntasks_per_node"))
     return {
@@ -113,12 +118,28 @@ def with_step(slurm: Slurm | None, wrapper: tuple[str, ...], marks: Marks, line:
     after = wrapper[len(names) - names[::-1].index("srun") :]
     parsed = parse_options(_apart(after, line), SRUN_OPTIONS, marks)
     step = {SAME.get(name, name): marks.field(word.text, line) for name, word in parsed.options.items()}
+    slurm = _of_group(slurm, after) if slurm is not None and slurm.groups else slurm
     given = dict(slurm.options) if slurm else {}
     if "ntasks" in step and "ntasks_per_node" not in step:
         # With a number of its own, what the script says of each node is only the most that a node gets.
         given = {name: value for name, value in given.items() if name != "ntasks_per_node"}
     allocated = slurm.number("nodes") if slurm is not None and "nodes" in step and "jobid" not in step else None
     return Slurm({**given, **step}, has_directives=slurm is not None, allocated=allocated)
+
+
+def _of_group(slurm: Slurm, words: tuple[str, ...]) -> Slurm:
+    """What a heterogeneous job asks for where a step runs: in its first group, or in those of --het-group."""
+    given = next((word.partition("=")[2] for word in words if word.startswith(("--het-group=", "--pack-group="))), "0")
+    places = [int(place) for place in re.split("[,:-]", given) if re.fullmatch(r"\d{1,3}", place)]
+    if any(place >= len(slurm.groups) for place in places) or not places:
+        return Slurm({}, has_directives=False)
+    first = Slurm(slurm.groups[places[0]])
+    if len(places) == 1:
+        return first
+    counts = [Slurm(slurm.groups[place]).number("nodes") for place in places]
+    known = [count for count in counts if isinstance(count, Sourced)]
+    nodes = Sourced(str(sum(count.value for count in known)), known[0].file, known[0].line) if known else None
+    return Slurm({"nodes": nodes} if nodes is not None and len(known) == len(counts) and "-" not in given else {})
 
 
 def gpus_of_node(slurm: Slurm) -> Field[int]:

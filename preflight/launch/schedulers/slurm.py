@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 
-from preflight.launch.field import Sourced, firm, value_of
+from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.launchers import mpirun
 from preflight.launch.launchers.slurm import SRUN, gpus_of_node, tasks_of_node
 from preflight.launch.plan import Plan, Slurm, fail, warn
+from preflight.launch.text.marks import is_known
 from preflight.launch.text.programs import argument_number
 from preflight.ledger.findings import Finding
 
@@ -254,7 +256,52 @@ def servers_fit(plan: Plan) -> Iterable[Finding]:
     yield fail("processes_match_devices", message, plan.where, nodes.where, gpus.where)
 
 
+# Set only where the option of the same name is given; an allocation by --gres or --ntasks leaves them empty.
+ONLY_WHERE_ASKED = re.compile(r"\$\{?(SLURM_(?:NTASKS_PER_NODE|GPUS_PER_NODE|GPUS_PER_TASK))\b(?!:?[-=])")
+
+
+def variables_are_asked_for(plan: Plan) -> Iterable[Finding]:
+    """Some variables of Slurm are there only where the script gives the option that they are named for."""
+    if plan.slurm is None or not plan.slurm.has_directives or plan.slurm.groups:
+        return
+    if plan.slurm.options.keys().isdisjoint(("nodes", "ntasks", "gres", "gpus_per_node", "ntasks_per_node")):
+        return  # all of it is given on the command line of sbatch
+    for held in dict.fromkeys((plan.world_size, plan.processes_per_node)):
+        expression = held.expression if isinstance(held, Unknown) else ""
+        for name in dict.fromkeys(ONLY_WHERE_ASKED.findall(expression)):
+            option = name.removeprefix("SLURM_").lower()
+            if isinstance(held, Unknown) and option not in plan.slurm.options:
+                dashed = option.replace("_", "-")
+                message = f"{name} is empty: Slurm sets it only where --{dashed} is given, and no #SBATCH line has it"
+                yield warn("variables_are_set", message, held.where, fix=f"#SBATCH --{dashed}=N")
+
+
+# What a job is steered by, and a step without --export=ALL does not get.
+STEERING = re.compile(r"(MASTER_(ADDR|PORT)|RANK|WORLD_SIZE)|(NCCL|GLOO|TORCH\w*|FI|UCX|HF|CUDA)_\w+|LD_LIBRARY_PATH")
+
+
+def steps_take_variables_along(plan: Plan) -> Iterable[Finding]:
+    """srun --export=NAME hands on these names alone: with ALL in front it adds them to all others."""
+    given = [word.partition("=") for word in plan.wrapper if word.startswith("--export=")] if plan.slurm else []
+    handed = [part.partition("=")[0] for part in given[-1][2].split(",")] if given else ["ALL"]
+    if "ALL" in handed or not all(map(is_known, handed)):
+        return
+    lost = {name: held for name, held in plan.environment.items() if STEERING.fullmatch(name) and name not in handed}
+    if not lost:
+        return
+    meeting = any(name.startswith("MASTER_") for name in lost) and not plan.rendezvous_id
+    names, word = ", ".join(lost), "=".join((given[-1][0], given[-1][2]))
+    message = f"{word}: the tasks of srun do not get {names}, which the script exports"
+    where = (held.where for held in lost.values() if held is not None)
+    tell = fail if meeting and ("bash" in plan.wraps or plan.launcher is SRUN) else warn
+    yield tell(
+        "variables_are_exported", message, plan.where, *where, fix=word.replace("=", "=ALL,", 1).replace(",NONE", "")
+    )
+
+
 PLAN_RULES = (
+    variables_are_asked_for,
+    steps_take_variables_along,
     tasks_are_counted_once,
     tasks_see_their_gpus,
     slurm_nodes_fit,

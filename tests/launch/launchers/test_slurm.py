@@ -16,8 +16,10 @@ from preflight.launch.launchers.slurm import (
     job_variables,
     read_directives,
     tasks_of_node,
+    with_step,
 )
 from preflight.launch.read import read_texts
+from preflight.launch.text.marks import Marks
 from preflight.launch.write import write_files
 from tests.launch.nodes import cluster
 from tests.launch.plans import launch, values
@@ -81,9 +83,21 @@ def test_slurms_variables_follow_from_the_lines():
         "SLURM_NTASKS": "8",
         "SLURM_NTASKS_PER_NODE": "4",
         "SLURM_GPUS_ON_NODE": "8",
-        "SLURM_GPUS_PER_NODE": "8",
     }
     assert all(held.exported for held in found.values())
+    asked = job_variables(directives("--gpus-per-node=8"))
+    assert asked["SLURM_GPUS_PER_NODE"].text == "8"
+
+
+@pytest.mark.parametrize(
+    ("step", "nodes"),
+    [("srun", 1), ("srun --het-group=0", 1), ("srun --het-group=1", 3), ("srun --het-group=0,1", 4)],
+)
+def test_a_step_of_a_heterogeneous_job_has_what_its_group_asks_for(step, nodes):
+    """The first group where none is named, and the nodes of all that are named."""
+    text = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH hetjob\n#SBATCH --nodes=3\n"
+    slurm = with_step(read_directives(text, "x.sh"), tuple(step.split()), Marks("x.sh"), 5)
+    assert slurm.number("nodes").value == nodes
 
 
 @pytest.mark.parametrize(
