@@ -13,6 +13,7 @@ from preflight.launch.launcher import PYTHON, Launcher
 from preflight.launch.launchers import ROWS, mpirun
 from preflight.launch.launchers.slurm import with_step
 from preflight.launch.plan import Hostfile, Plan, Slurm
+from preflight.launch.schedulers.mpi import stays_behind
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import UNKNOWN_MARK, Marks, is_firm, is_known
 from preflight.launch.text.options import Reader
@@ -172,7 +173,7 @@ def _plan_at(command: Command, context: Context, names: list[str], place: int) -
     plan = read(reader, command.words[after:], wrapper)
     if plan is not None:
         context.problems.extend(reader.problems)
-        context.problems.extend(mpirun.stays_behind(plan, command.variables))
+        context.problems.extend(stays_behind(plan, command.variables))
     return plan
 
 

@@ -143,27 +143,29 @@ def rank_0_is_on_the_first_host(files: LaunchFiles) -> Iterable[Finding]:
     for plan in files.plans:
         named = plan.setting("hostfile") or plan.setting("deepspeed_config.deepspeed_hostfile")
         named = named or plan.setting("deepspeed_hostfile")
-        address = plan.master_address
         hostfile = next((held for held in files.hostfiles if named and _is(held.file, str(named))), None)
-        if (
-            hostfile is None
-            or not isinstance(address, Sourced)
-            or (plan.start == "each node" and "no_ssh" in plan.settings)
-        ):
+        if hostfile is None or (plan.start == "each node" and "no_ssh" in plan.settings):
             continue
         include, exclude = (value_of(plan.settings.get(name)) for name in ("include", "exclude"))
         names = [host.name for host in chosen(hostfile, include, exclude, plan.where)[0]]
-        if len(names) > 1 and address.value in names[1:]:
-            message = (
-                f"rank 0 runs on {names[0]}, the first host of {hostfile.file}, and its address is {address.value}"
-            )
-            yield fail("master_address_is_rank_0s", message, address.where, Where(hostfile.file, 1), fix=names[0])
-        elif len(names) > 1 and _is_elsewhere(address.value, names):
-            message = (
-                f"the address of rank 0 is {address.value}, and {hostfile.file} has no such host: right only where"
-                f" it is another address of {names[0]}, the first one"
-            )
-            yield warn("master_address_is_rank_0s", message, address.where, Where(hostfile.file, 1), fix=names[0])
+        yield from address_is_of_the_first(plan, names, hostfile.file, Where(hostfile.file, 1))
+
+
+def address_is_of_the_first(plan: Plan, names: list[str], listed: str, where: Where) -> Iterable[Finding]:
+    """The address of rank 0 is that of the first of several hosts, which stand in `listed`."""
+    address = plan.master_address
+    if not isinstance(address, Sourced) or len(names) < 2:
+        return
+    first = names[0]
+    if address.value in names[1:] and address.value != first:
+        message = f"rank 0 runs on {first}, the first host of {listed}, and its address is {address.value}"
+        yield fail("master_address_is_rank_0s", message, address.where, where, fix=first)
+    elif _is_elsewhere(address.value, names):
+        message = (
+            f"the address of rank 0 is {address.value}, and {listed} has no such host: right only where"
+            f" it is another address of {first}, the first one"
+        )
+        yield warn("master_address_is_rank_0s", message, address.where, where, fix=first)
 
 
 def _is_elsewhere(address: str, names: list[str]) -> bool:

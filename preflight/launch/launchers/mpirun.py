@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, words
 from preflight.launch.job import ALL_RANKS, Job, Process, shared_variables
 from preflight.launch.launcher import AgentOutput, Counts, FieldNames, Launcher
-from preflight.launch.launchers.mpirun_options import EACH, HOSTFILES, HOSTS, PROGRAMS, Given, counts, parse
+from preflight.launch.launchers.mpirun_options import EACH, HOSTFILES, PROGRAMS, Given, counts, parse
 from preflight.launch.launchers.torchrun import arguments
 from preflight.launch.layout import HEAD, Layout, exports, shared_launch
-from preflight.launch.plan import Plan, fail, warn
-from preflight.launch.text.expansion import Assigned
+from preflight.launch.plan import Plan
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import SHELLS, Word
-from preflight.ledger.findings import Finding
 
 AGENTS = frozenset(
     words(
@@ -27,10 +25,6 @@ AGENTS = frozenset(
     """
     )
 )
-# What each rank learns from mpirun: of Open MPI, of Hydra.
-OF_A_RANK = re.compile(r"\$\{?(OMPI_COMM_WORLD_\w+|PMIX?_(RANK|SIZE)|PMI_\w+|MPI_LOCAL\w+|MV2_COMM_WORLD_\w+)")
-# What a job reads on every node, and mpirun leaves behind on the first unless it is handed on.
-STEERING = re.compile(r"(NCCL_|GLOO_|TORCH_NCCL_|CUDA_|MASTER_ADDR$|MASTER_PORT$|LD_LIBRARY_PATH$|UCX_|FI_|HF_HOME$)")
 
 
 def reads_alone(plans: Iterable[Plan], file: str) -> bool:
@@ -171,86 +165,6 @@ def tasks_of_node(plan: Plan) -> Field[int]:
     return None
 
 
-def ranks_are_not_fixed(plan: Plan) -> Iterable[Finding]:
-    """mpirun numbers its processes; a number that the command line holds is the same for all of them."""
-    starter = "jsrun" if "jsrun" in plan.wraps else "mpirun"
-    is_inside = "hands on" not in plan.settings  # a shell behind mpirun works it out for each of them
-    for name, held, right in (
-        ("RANK", plan.environment.get("RANK"), "OMPI_COMM_WORLD_RANK"),
-        ("LOCAL_RANK", plan.environment.get("LOCAL_RANK"), "OMPI_COMM_WORLD_LOCAL_RANK"),
-    ):
-        several = (firm(plan.world_size) or 1) > 1
-        fix = f"mpirun ... bash -c 'export {name}=${right}; exec python ...'"
-        if is_inside and (not isinstance(held, Unknown) or held.per_node):
-            continue
-        if isinstance(held, Unknown) and OF_A_RANK.search(held.expression):
-            message = (
-                f"{name}={held.expression} is worked out where {starter} is called, and is empty there for every rank"
-            )
-            yield fail("local_rank_is_not_fixed", message, held.where, fix=fix)
-        elif isinstance(held, Sourced) and held.origin == "written" and several and held.value.strip().isdigit():
-            message = f"{name}={held.value} is the same in all {firm(plan.world_size)} processes that {starter} starts"
-            yield fail("local_rank_is_not_fixed", message, held.where, fix=fix)
-
-
-def slots_are_enough(plan: Plan) -> Iterable[Finding]:
-    """Open MPI starts no more processes than there are slots, and fills the first hosts first."""
-    world, nodes, each = plan.world_size, firm(plan.nodes), firm(plan.processes_per_node)
-    around = parse(
-        tuple(Word(word, plan.where.line) for word in given_of(plan.wrapper[1:] if plan.settings else plan.wrapper))
-    )
-    given = {*plan.settings, *around.one, *around.flags}
-    is_hydra = plan.setting("is hydra") or around.is_hydra
-    if not isinstance(world, Sourced) or nodes is None or each is None or not given.intersection((*HOSTS, *HOSTFILES)):
-        return
-    if is_hydra:
-        return
-    free = bool(given & {"oversubscribe", "map-by", *EACH})
-    slots = nodes * each
-    if world.value > slots and not free:
-        message = (
-            f"-np {world.value} on {nodes} host{'s' * (nodes != 1)} with {slots} slot{'s' * (slots != 1)}:"
-            " Open MPI refuses to start"
-        )
-        yield fail("mpi_slots_are_enough", message, world.where, fix=f"-np {slots}")
-    elif nodes > 1 and world.value <= slots - each and not free:
-        message = (
-            f"-np {world.value} of {slots} slots: Open MPI fills the first hosts;"
-            f" of {nodes} hosts without a process: {nodes - -(-world.value // each)}"
-        )
-        yield warn("mpi_slots_are_enough", message, world.where, fix=f"-np {slots}, or --map-by ppr:N:node")
-
-
-def variables_are_handed_on(plan: Plan) -> Iterable[Finding]:
-    """Open MPI gives the other nodes what -x names; the rest of the shell's variables stay on the first."""
-    has_hosts = any(name in plan.settings for name in (*HOSTS, *HOSTFILES))
-    if plan.setting("is hydra") or plan.slurm is not None or not has_hosts or (firm(plan.nodes) or 1) < 2:
-        return
-    yield from _left(plan, plan.environment, set(str(plan.setting("hands on") or "").split()))
-
-
-def stays_behind(plan: Plan, variables: Mapping[str, Assigned]) -> Iterable[Finding]:
-    """The same for a command in a shell behind mpirun: what the shell that calls mpirun exports, and -x leaves out."""
-    given = parse(tuple(Word(word, plan.where.line) for word in given_of(plan.wrapper)))
-    several = given.first((*HOSTS, *HOSTFILES)) is not None and (firm(plan.nodes) or 1) > 1
-    is_read = plan.launcher.name == "mpirun" and plan.settings  # by the rule above
-    if is_read or not several or given.is_hydra or plan.slurm is not None:
-        return
-    outside = {name for name, held in variables.items() if held.is_from_afar}
-    yield from _left(plan, {name: held for name, held in plan.environment.items() if name in outside}, given.forwards)
-
-
-def _left(plan: Plan, exported: Mapping[str, Field[str]], handed: Container[str]) -> Iterable[Finding]:
-    known = {name: held for name, held in exported.items() if isinstance(held, Sourced)}
-    left = [name for name in known if STEERING.match(name) and name not in handed]
-    if left:
-        places = [known[name].where for name in left]
-        message = (
-            f"{', '.join(left)}: exported here, and Open MPI hands on what -x names; the other nodes do not see it"
-        )
-        yield warn("mpi_hands_variables_on", message, plan.where, *places, fix=" ".join(f"-x {name}" for name in left))
-
-
 def write(layout: Layout) -> dict[str, str]:
     """A hostfile and one command, run on the first node; each rank takes its number from Open MPI or Hydra."""
     hosts = "".join(f"{node.name} slots={count}\n" for node, count in zip(layout.nodes, layout.processes, strict=True))
@@ -313,7 +227,6 @@ MPIRUN = Launcher(
     wrappers=(*PROGRAMS, "jsrun"),
     read=read,
     around=around,
-    rules=(ranks_are_not_fixed, slots_are_enough, variables_are_handed_on),
     claims=lambda plan: bool(plan.wraps & set(PROGRAMS)) and plan.launcher.name != "mpirun",
     refusal_around="mpirun starts it",
     logs_in=lambda plan: (firm(plan.nodes) or 1) > 1 and plan.slurm is None,

@@ -36,7 +36,7 @@ from preflight.launch.rules import (
     variables,
 )
 from preflight.launch.rules.groups import groups
-from preflight.launch.schedulers import slurm
+from preflight.launch.schedulers import mpi, slurm
 from preflight.launch.schedulers.granted import granted_fits
 from preflight.ledger.findings import SEVERITY, Finding, Verdict, Where
 from preflight.redact import without_secrets
@@ -49,16 +49,19 @@ PLAN_RULES = (
     *counts.PLAN_RULES,
     *variables.PLAN_RULES,
     *slurm.PLAN_RULES,
+    *mpi.PLAN_RULES,
     granted_fits,
     in_containers,
 )
 GROUP_RULES = (*ranks.GROUP_RULES, *agreement.GROUP_RULES, *addresses.GROUP_RULES)
 FILES_RULES = (
     scripts.options_are_continued,
+    *ranks.FILES_RULES,
     *addresses.FILES_RULES,
     *counts.FILES_RULES,
     *variables.FILES_RULES,
     *order.FILES_RULES,
+    *mpi.FILES_RULES,
 )
 
 

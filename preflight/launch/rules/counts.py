@@ -186,7 +186,8 @@ def model_is_shared_out(plan: Plan) -> Iterable[Finding]:
     # Megatron's own spelling, where all sizes may be left at 1; others have a global batch and count otherwise
     by_name = {"--global-batch-size", "--micro-batch-size"} <= set(words) and SIZES_ELSEWHERE.isdisjoint(words)
     is_given = sizes["tensor"] is not None or sizes["pipeline"] is not None or by_name
-    if plan.is_conditional or plan.launcher.numbers_processes or world is None or not is_given:
+    is_by_hand = plan.launcher.numbers_processes and plan.launcher.name != "mpirun"
+    if plan.is_conditional or is_by_hand or world is None or not is_given:
         return
     each = math.prod(size for size in sizes.values() if size)
     spelled = " x ".join(f"{size} ({name})" for name, size in sizes.items() if size)

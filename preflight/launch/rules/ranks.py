@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.slurm import SRUN, tasks_of_node
-from preflight.launch.plan import Plan, fail, warn
+from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.rules.groups import Group
+from preflight.launch.text.marks import is_known
 from preflight.launch.text.options import product
 from preflight.ledger.findings import Finding, Where
 
@@ -152,11 +153,38 @@ def tasks_are_numbered_apart(plan: Plan) -> Iterable[Finding]:
         message = f"{option} {rank.expression} counts within a node, from 0 on each: every node becomes node 0"
         fix = f"{option}=$SLURM_NODEID" if by_slurm else f"{option}=$OMPI_COMM_WORLD_RANK"
         yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
+    elif isinstance(rank, Sourced) and rank.origin == "tool" and (by_slurm or is_for_all) and not plan.is_opaque:
+        # a default_config.yaml of each node may say another
+        tell = fail if by_slurm or plan.setting("config_file") else warn
+        message = (
+            f"no {option}, and one command starts all {firm(plan.nodes)} nodes: {plan.launcher.name} takes"
+            f" {rank.value} on each of them"
+        )
+        fix = f"{plan.launcher.name} ... --rdzv_backend c10d, or --{option} $SLURM_NODEID inside `bash -c '...'`"
+        yield tell("static_rendezvous_has_node_ranks", message, plan.where, fix=fix)
     elif isinstance(rank, Sourced) and rank.origin == "written" and (by_slurm or is_for_all):
         message = f"{option} {rank.value} on every node: one command starts all {firm(plan.nodes)} of them"
         own = "$SLURM_NODEID" if by_slurm else "$PBS_NODENUM" if "pbsdsh" in plan.wraps else "$OMPI_COMM_WORLD_RANK"
         fix = f"{option}={own} inside `bash -c '...'`"
         yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
+
+
+def loops_count_their_nodes(files: LaunchFiles) -> Iterable[Finding]:
+    """A loop over hosts that are not known here gives each of them the rank that stands in the command."""
+    for plan in files.plans:
+        rank, option = plan.node_rank, plan.launcher.field_names.rank
+        is_static = value_of(plan.rendezvous) == "static" or not plan.launcher.rendezvous_gives_ranks
+        host_varies = any("$" in word or not is_known(word) for word in plan.wrapper)
+        if not plan.loop or not plan.is_logged_in or not host_varies or not is_static or plan.is_conditional:
+            continue
+        few = firm(plan.nodes) is not None and (firm(plan.nodes) or 0) < 3  # the loop may have one worker
+        if not isinstance(rank, Sourced) or rank.origin != "written" or few or plan.is_by_hand:
+            continue
+        lines = files.texts.get(rank.file, "").split("\n")
+        line = lines[rank.line - 1] if rank.line <= len(lines) else ""
+        if re.search(rf"{re.escape(option)}[= ]+[\"']?{rank.value}\b", line):
+            message = f"{option} {rank.value} for every host of the loop: all of them are node {rank.value}"
+            yield fail("ranks_are_distinct", message, rank.where, fix=f"{option}=$i, with i=$((i + 1)) in the loop")
 
 
 def local_rank_is_free(group: Group) -> Iterable[Finding]:
@@ -279,3 +307,4 @@ PLAN_RULES = (
     slurm_world_size,
 )
 GROUP_RULES = (ranks_are_distinct, every_rank_is_there, local_rank_is_free)
+FILES_RULES = (loops_count_their_nodes,)
