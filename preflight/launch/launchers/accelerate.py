@@ -88,13 +88,17 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
     found = reader.configs.get(config) if config is not None else None
     is_opaque = parsed.is_opaque or (written_config(given) and found is None)
     environment = reader.environment()
-    plan = _plan(found or {}, given, reader.where, is_opaque=is_opaque, has_config=found is not None)
+    plan = _plan(
+        found or {}, given, reader.where, is_opaque=is_opaque, is_torn=parsed.is_opaque, has_config=found is not None
+    )
     return Plan(
         **{
             **{name: getattr(plan, name) for name in COPIED},
             "program": reader.text(parsed.rest[0]) if parsed.rest else None,
             "arguments": arguments(reader, parsed.rest[1:]),
-            "device_ids": plan.device_ids or environment.get("CUDA_VISIBLE_DEVICES"),
+            "device_ids": environment.get("CUDA_VISIBLE_DEVICES")
+            if value_of(plan.device_ids) in (None, "all")
+            else plan.device_ids,
             "environment": environment,
             "unexported": reader.unexported(),
             "wrapper": wrapper,
@@ -124,14 +128,17 @@ def _plan(
     where: Where,
     *,
     is_opaque: bool = False,
+    is_torn: bool = False,
     has_config: bool = True,
 ) -> Plan:
+    # is_opaque: options are missing here, because a file is not given; is_torn: because the command is not known
     def setting(name: str, default: Any = None) -> Field[Any]:
         found = given.get(name)
         if found is None and name not in ("rdzv_backend", "same_network"):
             # accelerate's own parser has defaults for these two, which win over the file
             found = settings.get(name)
-        if found is None and default is not None and not is_opaque:
+        is_of_the_parser = name in ("rdzv_backend", "same_network") and not is_torn
+        if found is None and default is not None and (not is_opaque or is_of_the_parser):
             return Sourced(default, where.file, where.line, "tool")
         return found
 

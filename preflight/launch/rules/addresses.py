@@ -238,6 +238,12 @@ def address_is_the_same_everywhere(plan: Plan) -> Iterable[Finding]:
         fix = "export MASTER_ADDR=$(hostname) in front of the command that starts them all"
         yield fail("master_address_is_the_same_everywhere", message, address.where, fix=fix)
         return
+    by_slurm = "srun" in plan.wraps and not plan.is_one_step and not plan.is_conditional
+    if by_slurm and OWN_NAME.search(address.expression) and plan.launcher.has_agent:
+        message = f"{address.expression} is worked out on each node that srun starts: every one takes itself for rank 0"
+        fix = "export MASTER_ADDR=$(hostname) in front of the command that starts them all"
+        yield fail("master_address_is_the_same_everywhere", message, address.where, fix=fix)
+        return
     message = (
         f"{address.expression} is worked out on every node: each takes itself for rank 0. Right only where"
         " one node runs this line"

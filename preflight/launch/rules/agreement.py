@@ -154,14 +154,22 @@ def programs_agree(group: Group) -> Iterable[Finding]:
         return
     given: list[dict[str, str]] = []
     for plan in group.plans:
-        known = [found.value for found in plan.arguments if isinstance(found, Sourced)]
-        if len(known) < len(plan.arguments) or plan.program is None:
+        spelled = [found.value if isinstance(found, Sourced) else UNKNOWN for found in plan.arguments]
+        options = by_option(spelled)
+        if plan.program is None or any(
+            option.startswith("argument") for option, value in options.items() if value == UNKNOWN
+        ):
             return
-        given.append(by_option(known))
+        given.append(options)
+    if any(UNKNOWN in options.values() for options in given):  # `--flag $ARGS` may hold any option
+        shared = set.intersection(*(set(options) for options in given))
+        given = [{option: value for option, value in options.items() if option in shared} for options in given]
     odd = [
         option
         for option in dict.fromkeys(option for options in given for option in options)
-        if len({_numberless(options.get(option)) for options in given}) > 1 and not OF_A_NODE.fullmatch(option)
+        if len({_numberless(options.get(option)) for options in given}) > 1
+        and not OF_A_NODE.fullmatch(option)
+        and all(UNKNOWN not in options.get(option, "") for options in given)
     ]
     for option in odd[:8]:
         held: dict[str, list[str]] = {}
@@ -183,6 +191,7 @@ def images_agree(group: Group) -> Iterable[Finding]:
         yield warn("images_agree", f"the image differs: {listed}", *where, fix="The same image on every node.")
 
 
+UNKNOWN = "\0"  # an argument of the program whose text is not known here
 # Options of a program that tell a node from the others, and are to differ.
 OF_A_NODE = re.compile(
     r"-*(node|machine|local|global|process)?[-_.]?(rank|id|index|idx)|-*(host|host[-_]?(name|ip)|output.*log.*)"

@@ -120,10 +120,14 @@ def steps_are_waited_for(script: ScriptFile) -> Iterable[Finding]:
     """A batch script that ends while its steps run in the background takes them along: Slurm ends the job."""
     started = [plan for plan in script.plans if plan.in_background and not plan.is_conditional and plan.where.file]
     last = [command for command in script.commands if command.words[0].plain not in SAYING][-1:]
-    if script.slurm is None or not script.slurm.options or not started or not last or not last[0].in_background:
+    held = next((plan.granted for plan in script.plans if plan.granted is not None), None)
+    system = "Slurm" if script.slurm is not None and script.slurm.options else held.system if held is not None else ""
+    if not system or not started or not last or not last[0].in_background:
         return
     if last[0].line == started[-1].where.line and not last[0].is_conditional:
-        message = "the batch script ends here without `wait`: Slurm ends the job with all that runs in the background"
+        message = (
+            f"the batch script ends here without `wait`: {system} ends the job with all that runs in the background"
+        )
         yield fail("every_node_is_started", message, started[-1].where, fix="wait")
 
 

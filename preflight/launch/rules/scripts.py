@@ -37,6 +37,7 @@ def script_problems(script: ScriptFile) -> Iterable[Finding]:
     yield from _downloads(script.commands, script.plans, script.marks)
     yield from _scontrol(script.plans)
     yield from _started(script.commands, script.plans, script.slurm)
+    yield from _left_alone(script.commands, script.plans)
     yield from _named_nodes(script.commands, script.marks, script.slurm)
     yield from actor_batches(script.commands, script.marks)
 
@@ -137,6 +138,37 @@ def _started(commands: Sequence[Command], plans: Sequence[Plan], slurm: Slurm | 
         if isinstance(nodes, Sourced) and nodes.value > 1 and (plan.spans_nodes or plan.is_by_hand):
             message = f"the batch script runs on the first of {nodes.value} nodes only, and no srun starts the others"
             yield fail("every_node_is_started", message, plan.where, nodes.where, fix=f"srun {plan.command[:80]}")
+
+
+OF_A_LIST = re.compile(r"PBS_NODEFILE|LSB_|PE_HOSTFILE|PBS_NUM_NODES")
+STARTERS = {"PBS": "mpiexec -n {} --ppn 1", "LSF": 'blaunch -z "$(sort -u $LSB_DJOB_HOSTFILE)"'}
+
+
+def _left_alone(commands: Sequence[Command], plans: Sequence[Plan]) -> Iterable[Finding]:
+    """The same for PBS and LSF: without mpiexec, pbsdsh, blaunch or ssh the first node waits for the others."""
+    if any(_reaches(command) for command in commands):
+        return
+    for plan in plans:
+        nodes, held = plan.granted.nodes if plan.granted is not None else None, plan.granted
+        counted = plan.nodes
+        several = plan.spans_nodes or (isinstance(counted, Unknown) and OF_A_LIST.search(counted.expression))
+        if held is None or not isinstance(nodes, Sourced) or nodes.value < 2 or not several or plan.is_conditional:
+            continue
+        if plan.launcher.has_agent and not plan.launcher.starts_all_nodes and not plan.is_standalone:
+            message = (
+                f"the batch script runs on the first of {nodes.value} nodes only, and nothing in it starts the others"
+            )
+            fix = f"{STARTERS[held.system].format(nodes.value)} {plan.command[:80]}"
+            yield fail("every_node_is_started", message, plan.where, nodes.where, fix=fix)
+
+
+def _reaches(command: Command) -> bool:
+    """Whether a command may start something on another node: by its name, in the words of a shell, by a script."""
+    words = {word.plain.rpartition("/")[2] for word in (*command.words, *map(_word, command.outer))}
+    return bool(REMOTE & words) or any(OTHER_SCRIPT.search(word.plain) for word in command.words)
+
+
+OTHER_SCRIPT = re.compile(r"\.(sh|bash)$|\b(ssh|mpirun|mpiexec|pbsdsh|blaunch|qrsh)\b")
 
 
 def _named_nodes(commands: Sequence[Command], marks: Marks, slurm: Slurm | None) -> Iterable[Finding]:

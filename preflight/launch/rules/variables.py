@@ -9,6 +9,7 @@ from preflight.launch.field import Field, Sourced, Unknown, firm, value_of, word
 from preflight.launch.launchers.deepspeed import DEEPSPEED
 from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
+from preflight.launch.text.execute import LEAVING
 from preflight.ledger.findings import Finding
 from preflight.tables import variables as table
 from preflight.tables.variable_names import ROWS
@@ -128,7 +129,9 @@ def variables_are_exported(plan: Plan) -> Iterable[Finding]:
         return
     if "ssh" in plan.wraps:
         return
-    is_by_rank = "RANK" in plan.environment or "RANK" in plan.unexported
+    told = [name for name in NEEDED if name in plan.environment or name in plan.unexported]
+    # RANK alone is a number that the script works with itself
+    is_by_rank = "RANK" in plan.environment or ("RANK" in told and len(told) > 1)
     if not is_by_rank and not any(name in plan.environment for name in MEETING):
         return  # the script's own arithmetic, for another command than this one
     reads = {value_of(argument) or "" for argument in plan.arguments}
@@ -152,14 +155,17 @@ def inner_shells_see_variables(plan: Plan) -> Iterable[Finding]:
     unknown = [
         held for held in (*fields, plan.rendezvous_id, plan.program, *plan.arguments) if isinstance(held, Unknown)
     ]
+    leaving = sorted(plan.wraps & LEAVING)
     for value in unknown:
         held = plan.unexported.get(value.hidden)
-        if held is not None and "ssh" in plan.wraps:
+        if held is None and leaving:
+            held = plan.environment.get(value.hidden)  # what is exported does not go along either
+        if held is not None and leaving:
             message = (
                 f"{value.hidden} is set here, and the shell of the other node does not know it:"
                 " in '...' it stays as it is"
             )
-            fix = 'ssh HOST "...", in double quotes'
+            fix = f'{leaving[0]} HOST "...", in double quotes'
             yield fail("variables_are_exported", message, held.where, value.where, fix=fix)
         elif held is not None:
             message = f"{value.hidden} is set and not exported: the shell of `bash -c '...'` does not see it"

@@ -32,7 +32,7 @@ BACKGROUND = ("redirected_statement", "pipeline", "list", "negated_command", "co
 RUNS_FILES = SHELLS | {"source", ".", "sbatch", "srun"}
 STARTS_MANY = frozenset({"srun", "mpirun", "mpiexec", "mpiexec.hydra", "jsrun", "aprun", "blaunch"})
 LEAVING = frozenset(
-    {"ssh", "pdsh", "clush", "pssh", "pbsdsh", "pbs_tmrsh", "parallel-ssh"}
+    {"ssh", "rsh", "pdsh", "clush", "pssh", "pbsdsh", "pbs_tmrsh", "parallel-ssh"}
 )  # they take no variables along
 READS_SCRIPT = re.compile(r"\b(bash|sh|zsh)(\s+-s\b.*)?\s*\Z")
 SCRIPT_NAME = re.compile(r"[^\s;&|\"'<>()]+\.(?:sh|bash)\b")
@@ -261,7 +261,7 @@ def inside(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigne
             scope = script.scope
             if REMOTE & set(names):
                 there = {name: replace(held, is_hidden=True) for name, held in scope.variables.items()}
-                scope = replace(scope, variables=there if "ssh" in names else {}, per_node=True)
+                scope = replace(scope, variables=there if LEAVING & set(names) else {}, per_node=True)
             outer = (*script.outer, *(before.plain for before in words[:place]))
             before, script.in_background = script.in_background, script.in_background or detaches(words)
             command = re.sub(r"^--command=", "", word.text)

@@ -15,7 +15,9 @@ QUOTED = re.compile(r"`[^`]*`")
 OTHER_SHELL = re.compile(r"#!.*\b(zsh|fish|t?csh|ksh\d*|python[\d.]*|perl)\b")
 DIRECTIVE = re.compile(r"#SBATCH\s+\S")
 SHEBANG = re.compile(r"#!\s*/\S")
-DIRECTIVE_HOLE = re.compile(r"#SBATCH\s[^\n]*?(<(?=[A-Za-z])[A-Za-z0-9_ -]{1,40}>)")
+DIRECTIVE_HOLE = re.compile(
+    r"#SBATCH\s[^\n#]*?((?<!\$)(?:<(?=[A-Za-z])[A-Za-z0-9_ -]{1,40}>|\{[ ]?(?=[A-Za-z])[A-Za-z0-9_ -]{1,40}\}))"
+)
 CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\$")
 # Options of sbatch without which the job has another shape.
 SHAPES = re.compile(r"-(N|n|G|-nodes|-ntasks|-gpus|-gres|-cpus|-c\b|-mem|-exclusive|-array)")
@@ -63,9 +65,14 @@ def _holes(text: str, file: str, places: Lines, reading: Reading) -> Iterable[Fi
         hole, number = text[start:end], places.line(start)
         message = f"{hole} was never filled in: bash takes it for a redirection from a file"
         yield fail("placeholders_are_filled_in", message, Where(file, number), fix=f"The value in the place of {hole}.")
+    comments = {places.line(place) for place in reading.comments}
     for found in DIRECTIVE_HOLE.finditer(text):
         if places.line(found.start()) != 1 and text[found.start() - 1] != "\n":
             continue
+        option = found[0].split(None, 2)[1].partition("=")[0]
+        line = places.line(found.start())
+        if found[1].startswith("{") and (NAMES.match(option) or line not in comments):
+            continue  # a name may hold braces, and a text that the script writes is filled in by whoever reads it
         message = f"{found[1]} was never filled in: sbatch refuses the script"
         where = Where(file, places.line(found.start(1)))
         yield fail("placeholders_are_filled_in", message, where, fix=f"The value in the place of {found[1]}.")
@@ -73,7 +80,7 @@ def _holes(text: str, file: str, places: Lines, reading: Reading) -> Iterable[Fi
 
 ASSIGNED = re.compile(
     r"(?P<export>export[ \t]+)(?P<name>[A-Za-z_]\w*)(?:[ \t]+=[ \t]*|=[ \t]+)(?P<value>[\w./:$\"'-]+)"
-    r"|(?P<plain>[A-Z][A-Z0-9_]*)[ \t]+=[ \t]*(?P<other>[\w./:$\"'-]*)(?=[ \t]*(?:\n|;|#|$))"
+    r"|(?P<plain>[A-Za-z_]\w*)[ \t]+=[ \t]*(?P<other>[\w./:$\"'-]*)(?=[ \t]*(?:\n|;|#|$))"
 )
 
 
@@ -85,6 +92,8 @@ def _assignments(text: str, file: str, places: Lines, reading: Reading) -> Itera
             continue
         number = places.line(place)
         name, value = found["name"] or found["plain"], found["value"] or found["other"]
+        if not found["export"] and not name.isupper() and not re.search(rf"\$\{{?{name}\b", text):
+            continue  # `expr = 1`, a command: what the script never reads as a variable
         does = f"exports {name} without it" if found["export"] else f"runs {name} as a command"
         message = f"a blank beside the equals sign of {name}: bash {does}"
         line = text.split("\n")[number - 1]

@@ -19,7 +19,7 @@ STEPS_LIMIT = 20_000
 COMMANDS_LIMIT = 2_000
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 REMOTE = frozenset({"ssh", "pdsh", "clush", "srun", "mpirun", "mpiexec", "parallel-ssh", "kubectl", "pssh"})
-REMOTE |= {"jsrun", "blaunch", "pbsdsh", "pbs_tmrsh"}
+REMOTE |= {"jsrun", "blaunch", "pbsdsh", "pbs_tmrsh", "rsh", "qrsh"}
 CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot", "udocker", "shifter"})
 ARGUMENT = re.compile(r"\$\{?[0-9@*#]\}?|\$\{[0-9]+[#%:=-][^}]*\}")
 EXPORTING = {"export": True, "declare": False, "typeset": False, "local": False, "readonly": False}

@@ -56,8 +56,8 @@ def test_the_rendezvous_of_the_file_is_not_read():
 
 
 def test_a_file_that_was_not_given_leaves_everything_open():
-    """No default is taken for what it may say."""
-    assert values(launch(COMMAND.format(""))) == {"program": "t.py"}
+    """No default is taken for what it may say; the rendezvous is the command line's alone."""
+    assert values(launch(COMMAND.format(""))) == {"program": "t.py", "rendezvous": "static"}
 
 
 def test_options_are_not_abbreviated():
