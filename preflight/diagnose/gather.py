@@ -43,7 +43,7 @@ COLOURS = re.compile(ANSI.pattern.encode())
 OF_A_PAGE = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27);")  # a log that was taken from the source of a web page
 # What the processes of a job that has ended well may still say, as they go one after the other.
 AFTERMATH = re.compile(
-    r"sigterm|\bsignal:? 15\b|closing signal|death signal|killing subprocess|terminated\b|sigint|keyboardinterrupt"
+    r"sigterm|\bsignal:? 15\b|closing signal|death signal|killing subprocess|: terminated\b|sigint|keyboardinterrupt"
     r"|connection (?:reset|closed|was likely closed)|broken pipe|socket closed|peer closed|server has shut down"
     r"|(?:recv|send)(?:value|bytes)? failed|connection to the c10d store has failed|exit ?code:? (?:143|-15)\b",
     re.IGNORECASE,

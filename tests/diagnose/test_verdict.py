@@ -189,6 +189,7 @@ def test_a_failure_after_a_good_end_stays_one():
     end, line = ENDED[0], PARTING[0]
     assert diagnose([end, "OSError: [Errno 28] No space left on device"]).is_known
     assert diagnose([end, CHILD]).has_failed
+    assert diagnose([end, "[Rank 0] NCCL watchdog thread terminated with exception: timeout"]).has_failed
     again = diagnose([end, *(f"step {n} loss 2" for n in range(9)), line])
     assert again.has_failed
     assert not again.job.has_ended

@@ -189,6 +189,7 @@ CAUSES = (
         "pytorch/pytorch, torch.distributed.elastic",
         Kind.CONSEQUENCE,
         weight=1,
+        unless=(r"existing local drain request", r"reason = expected_termination"),
     ),
     Cause(
         "aborted",

@@ -56,7 +56,13 @@ CAUSES = (
         "requeue and resume from a checkpoint, or use a partition or capacity that is not preempted",
         "Slurm; cloud providers",
         weight=8,
-        unless=(r"preemptionmode", r"sequence group", r"\brequests?\b", r"\bnot preempted\b"),
+        unless=(
+            r"preemptionmode",
+            r"sequence group",
+            r"\brequests?\b",
+            r"\bnot preempted\b",
+            r"can happen if the node was preempted",
+        ),
     ),
     Cause(
         "node-fail",

@@ -8,6 +8,11 @@ from tests.diagnose.causes.lines import found
 
 LINES = (
     (
+        "ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead or unavailable. Node IP: 10.0.0.3. This can happen if the node was preempted, had a hardware failure, or its raylet crashed.",
+        "ray-node-dead",
+    ),
+    ("main.cc:483: received SIGTERM. Existing local drain request = None", ""),
+    (
         "(gcs_server) metric_exporter.cc:207: [1] Export metrics to agent failed: GrpcUnavailable: RPC Error message: failed to connect to all addresses",
         "",
     ),
