@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.lab import faults, kubernetes, rdma, slurm, together
-from tests.lab.fixtures import do_without
+from tests.lab.fixtures import needs_lab
 from tests.lab.lab import Lab
 
 RUN = ["preflight", "run", "--profile=quick", "--env=NCCL_IB_GID_INDEX=3", f"--python={faults.WITH_SITE}"]
@@ -40,15 +40,13 @@ def over_ssh(cluster, words):
 
 def through_slurm(cluster, words):
     """Within an allocation, by a step of srun."""
-    if cluster.slurm is None:
-        do_without(slurm.why_not(), required=slurm.is_required())
+    needs_lab(slurm.why_not())
     return cluster.slurm.run(["salloc", "--quiet", "--nodes=3", *RUN, "--hosts=slurm", *words])
 
 
 def through_kubectl(cluster, words):
     """To the pods of a selector."""
-    if cluster.pods is None:
-        do_without(kubernetes.why_not(), required=kubernetes.is_required())
+    needs_lab(kubernetes.why_not())
     return cluster.pods.run([*RUN, f"--hosts={cluster.pods.hosts}", *words])
 
 

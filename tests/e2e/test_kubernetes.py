@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
@@ -10,9 +9,10 @@ import pytest
 
 from tests.lab import faults
 from tests.lab import kubernetes as pods_lab
-from tests.lab.fixtures import do_without
+from tests.lab.fixtures import needs_lab
 from tests.lab.kubernetes import PodsLab
 from tests.lab.lab import Lab
+from tests.lab.reports import report_of
 
 PYTHON = f"--python={sys.executable}"
 
@@ -20,16 +20,9 @@ PYTHON = f"--python={sys.executable}"
 @pytest.fixture(scope="module")
 def cluster(lab_is_possible):
     """Three hosts that are also three pods; tests leave the pods as they were."""
-    reason = pods_lab.why_not()
-    if reason:
-        do_without(reason, required=pods_lab.is_required())
+    needs_lab(pods_lab.why_not())
     with Lab.create(3) as lab, PodsLab(lab) as made:
         yield made
-
-
-def report_of(folder):
-    """What the run reported."""
-    return json.loads((folder / "report.json").read_text())
 
 
 def judged(folder):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import ExitStack
 
@@ -10,6 +9,7 @@ import pytest
 
 from tests.e2e import thresholds
 from tests.lab import faults, rdma
+from tests.lab.reports import of_verdict, report_of, told
 
 GRADIENT_BEFORE = """
 import os
@@ -45,17 +45,16 @@ class Judged:
         done = lab.run([*argv, f"--report-dir={folder}", *words], timeout_s=200)
         self.output = done.stdout + done.stderr
         self.code = done.returncode
-        self.report = json.loads((folder / "report.json").read_text())
+        self.report = report_of(folder)
 
     def of(self, verdict: str) -> list[tuple[str, tuple[str, ...]]]:
-        return [(f["check"], tuple(f["nodes"])) for f in self.report["findings"] if f["verdict"] == verdict]
+        return of_verdict(self.report, verdict)
 
     def finding(self, check: str, verdict: str) -> dict:
         return next(f for f in self.report["findings"] if (f["check"], f["verdict"]) == (check, verdict))
 
     def told(self) -> str:
-        lines = [f"{f['verdict']} {f['check']} {f['nodes']} {f['message']}" for f in self.report["findings"]]
-        return "\n".join([self.output, *(line for line in lines if not line.startswith(("pass", "skip")))])
+        return told(self.report, self.output)
 
 
 @pytest.mark.exclusive  # a busy machine makes stragglers

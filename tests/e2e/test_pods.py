@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import subprocess
 import sys
@@ -13,9 +12,10 @@ import pytest
 
 from tests.lab import faults, residue
 from tests.lab import kubernetes as pods_lab
-from tests.lab.fixtures import do_without
+from tests.lab.fixtures import needs_lab
 from tests.lab.kubernetes import PodsLab
 from tests.lab.lab import Lab
+from tests.lab.reports import reach, report_of
 from tests.lab.spaces import LabError
 
 PYTHON = f"--python={sys.executable}"
@@ -30,9 +30,7 @@ END_SECONDS = 90
 @pytest.fixture(scope="module")
 def cluster(lab_is_possible):
     """Three hosts that are also three pods; tests leave the pods as they were."""
-    reason = pods_lab.why_not()
-    if reason:
-        do_without(reason, required=pods_lab.is_required())
+    needs_lab(pods_lab.why_not())
     with Lab.create(3) as lab, PodsLab(lab) as made:
         yield made
 
@@ -40,17 +38,6 @@ def cluster(lab_is_possible):
 def words_of(folder, *words, hosts=PodsLab.hosts):
     """A short run over the pods that writes its report there."""
     return ["preflight", "run", f"--hosts={hosts}", PYTHON, "--profile=quick", f"--report-dir={folder}", *words]
-
-
-def reach(folder):
-    """What became of reaching the pods: pod -> (verdict, message, fix)."""
-    findings = json.loads((folder / "report.json").read_text())["findings"]
-    return {
-        node: (found["verdict"], found["message"], found["fix"])
-        for found in findings
-        if found["check"] == "reach.every_node_answers"
-        for node in found["nodes"]
-    }
 
 
 def test_a_pod_with_an_old_python_is_told_with_its_version(cluster, tmp_path):
@@ -78,7 +65,7 @@ def test_an_image_without_bash_and_tar_is_enough(cluster, tmp_path):
         argv = ["preflight", "train", f"--hosts={PodsLab.hosts}", PYTHON, f"--report-dir={tmp_path / 'run'}"]
         done = cluster.run([*argv, "--backend=gloo"])
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads((tmp_path / "run" / "report.json").read_text())["training"]["world_size"] == 3
+    assert report_of(tmp_path / "run")["training"]["world_size"] == 3
 
 
 def made_anew(cluster):
@@ -99,7 +86,7 @@ def test_a_pod_that_runs_elsewhere_under_its_old_name_is_not_taken_for_the_one_t
     assert [found[node][0] for node in ("node1", "node2", "node3")] == ["pass", "error", "pass"]
     assert "the pod was made anew and runs on machine-9, not on machine-1 as --hosts says" in found["node2"][1]
     assert found["node2"][2].startswith("select the pods by their labels, or take the @")
-    assert "machine-1" not in " ".join(json.loads((tmp_path / "again" / "report.json").read_text())["notes"])
+    assert "machine-1" not in " ".join(report_of(tmp_path / "again")["notes"])
     assert "node2" not in (tmp_path / "again" / "nodes-good.txt").read_text()
     assert cluster.run(words_of(tmp_path / "unmoved", hosts=good)).returncode == 0
 
@@ -133,7 +120,7 @@ def test_a_pod_that_moves_in_mid_run_is_lost_and_not_met_again(cluster, tmp_path
     assert run.returncode == 3, said
     errors = [
         found["message"]
-        for found in json.loads((tmp_path / "run" / "report.json").read_text())["findings"]
+        for found in report_of(tmp_path / "run")["findings"]
         if found["verdict"] == "error" and "mid-run" in found["message"]
     ]
     assert any("its container was killed: restarted, evicted or out of memory" in message for message in errors), said

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.lab import faults, slurm
-from tests.lab.fixtures import do_without
+from tests.lab.fixtures import needs_lab
 from tests.lab.lab import Lab
+from tests.lab.reports import report_of
 
 ALLOCATED = ("salloc", "--quiet", "--immediate=20")  # what waits longer has met what a test before it left
 TELLS_ITS_SHARE = """
@@ -33,9 +34,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.fixture(scope="module")
 def cluster(lab_is_possible):
     """Four nodes of a Slurm of their own; tests leave every node idle."""
-    reason = slurm.why_not()
-    if reason:
-        do_without(reason, required=slurm.is_required())
+    needs_lab(slurm.why_not())
     with Lab.create(4) as lab, slurm.SlurmLab(lab) as made:
         yield made
 
@@ -43,11 +42,6 @@ def cluster(lab_is_possible):
 def preflight(verb, folder, *words):
     """The words of a run through Slurm that writes its report there."""
     return ["preflight", verb, "--hosts=slurm", f"--python={sys.executable}", f"--report-dir={folder}", *words]
-
-
-def report_of(folder):
-    """What the run reported."""
-    return json.loads((folder / "report.json").read_text())
 
 
 def messages(folder, verdict):

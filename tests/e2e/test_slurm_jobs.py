@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shlex
 import sys
 import time
@@ -11,8 +10,9 @@ import time
 import pytest
 
 from tests.lab import slurm
-from tests.lab.fixtures import do_without
+from tests.lab.fixtures import needs_lab
 from tests.lab.lab import Lab
+from tests.lab.reports import reach
 
 END_SECONDS = 90
 
@@ -20,9 +20,7 @@ END_SECONDS = 90
 @pytest.fixture(scope="module")
 def cluster(lab_is_possible):
     """Three nodes of a Slurm of their own; tests leave every node idle."""
-    reason = slurm.why_not()
-    if reason:
-        do_without(reason, required=slurm.is_required())
+    needs_lab(slurm.why_not())
     with Lab.create(3) as lab, slurm.SlurmLab(lab) as made:
         yield made
 
@@ -31,17 +29,6 @@ def preflight(folder, *words):
     """The words of a short run through Slurm that writes its report there."""
     argv = ["preflight", "run", "--hosts=slurm", "--profile=quick", f"--python={sys.executable}"]
     return [*argv, f"--report-dir={folder}", *words]
-
-
-def reach(folder):
-    """What became of reaching the nodes: node -> (verdict, message, fix)."""
-    findings = json.loads((folder / "report.json").read_text())["findings"]
-    return {
-        node: (found["verdict"], found["message"], found["fix"])
-        for found in findings
-        if found["check"] == "reach.every_node_answers"
-        for node in found["nodes"]
-    }
 
 
 @contextlib.contextmanager

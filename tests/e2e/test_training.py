@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -12,6 +11,7 @@ import pytest
 
 from tests.e2e import thresholds
 from tests.lab import faults
+from tests.lab.reports import of_verdict, report_of, told
 from tests.lab.spaces import LabError
 
 NAN = """
@@ -93,15 +93,14 @@ class Trained:
         self.output = done.stdout + done.stderr
         self.code = done.returncode
         self.folder = folder
-        self.report = json.loads((folder / "report.json").read_text())
+        self.report = report_of(folder)
         self.training = self.report["training"]
 
     def of(self, verdict: str) -> list[tuple[str, tuple[str, ...]]]:
-        return [(f["check"], tuple(f["nodes"])) for f in self.report["findings"] if f["verdict"] == verdict]
+        return of_verdict(self.report, verdict)
 
     def told(self) -> str:
-        lines = [f"{f['verdict']} {f['check']} {f['nodes']} {f['message']}" for f in self.report["findings"]]
-        return "\n".join([self.output, *(line for line in lines if not line.startswith(("pass", "skip")))])
+        return told(self.report, self.output)
 
 
 def passed(run, launcher, nodes):

@@ -48,16 +48,15 @@ def why_not() -> str:
 @pytest.fixture(scope="session")
 def lab_is_possible() -> None:
     """Skip where no lab can be made; fail there when PREFLIGHT_LAB=required."""
-    reason = why_not()
-    if reason:
-        do_without(reason, required=os.environ.get("PREFLIGHT_LAB") == "required")
+    needs_lab(why_not())
 
 
-def do_without(reason: str, *, required: bool) -> None:
-    """Skip, or fail where the lab was promised."""
-    if required:
-        pytest.fail(f"PREFLIGHT_LAB=required, but {reason}", pytrace=False)
-    pytest.skip(reason)
+def needs_lab(lacking: str) -> None:
+    """Skip where something is `lacking` here, or fail where a lab with everything in it was promised."""
+    if lacking and os.environ.get("PREFLIGHT_LAB") == "required":
+        pytest.fail(f"PREFLIGHT_LAB=required, but {lacking}", pytrace=False)
+    if lacking:
+        pytest.skip(lacking)
 
 
 @pytest.fixture(scope="module")

@@ -25,11 +25,6 @@ def kubectl() -> Path | None:
     return Path(found) if found else None
 
 
-def is_required() -> bool:
-    """Whether CI promised a lab with everything in it."""
-    return os.environ.get("PREFLIGHT_LAB") == "required"
-
-
 def why_not() -> str:
     """Why there can be no pods here; empty where there can."""
     if not kubectl():

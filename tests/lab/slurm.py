@@ -75,11 +75,6 @@ def _switches(names: Sequence[str]) -> str:
     return "\n".join([*leaves, f"SwitchName=spine Switches=leaf[0-{len(leaves) - 1}]", ""])
 
 
-def is_required() -> bool:
-    """Whether CI promised a lab with everything in it."""
-    return os.environ.get("PREFLIGHT_LAB") == "required"
-
-
 class SlurmLab:
     """A lab whose hosts are the nodes of a Slurm cluster, and whose controller runs slurmctld; a context manager."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.fixtures import do_without
+from tests.lab.fixtures import needs_lab
 from tests.lab.lab import Lab
 from tests.lab.spaces import LabError, Space
 
@@ -240,9 +240,12 @@ def test_a_lab_that_cannot_be_made_leaves_nothing(lab_is_possible):
         Lab.create(1, rate="fast")
 
 
-def test_a_required_lab_fails_instead_of_skipping():
+def test_a_required_lab_fails_instead_of_skipping(monkeypatch):
     """PREFLIGHT_LAB=required turns the reason to skip into a failure."""
+    monkeypatch.setenv("PREFLIGHT_LAB", "required")
+    needs_lab("")
     with pytest.raises(pytest.fail.Exception, match="needs root"):
-        do_without("the lab needs root", required=True)
+        needs_lab("the lab needs root")
+    monkeypatch.delenv("PREFLIGHT_LAB")
     with pytest.raises(pytest.skip.Exception, match="needs root"):
-        do_without("the lab needs root", required=False)
+        needs_lab("the lab needs root")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import slurm
-from tests.lab.fixtures import do_without
+from tests.lab.fixtures import needs_lab
 
 MAKES = """
 import sys, time
@@ -29,9 +29,7 @@ GONE_SECONDS = 10
 @pytest.mark.lab
 def test_a_slurm_is_gone_with_the_process_that_made_it(lab_is_possible):
     """Killed, it cannot end its daemons; they hold a lab's network and memory no longer than that."""
-    reason = slurm.why_not()
-    if reason:
-        do_without(reason, required=slurm.is_required())
+    needs_lab(slurm.why_not())
     maker = subprocess.Popen([sys.executable, "-c", MAKES], stdout=subprocess.PIPE, text=True)
     assert maker.stdout is not None
     folder = maker.stdout.readline().strip()

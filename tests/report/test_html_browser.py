@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from preflight.report.material import Material
 from preflight.report.printable import printable
 from preflight.report.trend import trend
 from tests.browser import browser, why_not
-from tests.lab.fixtures import do_without
+from tests.lab.fixtures import needs_lab
 from tests.report.hostile import CORPUS
 
 DATA = Path(__file__).parents[1] / "data/report"
@@ -42,8 +41,7 @@ AUDIT = (DATA / "audit.js").read_text(encoding="utf-8")
 @pytest.fixture(scope="module")
 def window():
     """One browser for all tests of this file."""
-    if why_not():
-        do_without(why_not(), required=os.environ.get("PREFLIGHT_LAB") == "required")
+    needs_lab(why_not())
     with browser() as opened:
         yield opened
 
