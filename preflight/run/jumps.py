@@ -9,27 +9,21 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from preflight.hosts import Host
 from preflight.transport import Reach
+from preflight.transport.here import printed
 from preflight.transport.ssh import Ssh
 
 SILENT = "banner exchange"  # what ssh says of it
-ASK_SECONDS = 5.0
 MOST_ASKED = 64  # nodes, of which each is a process here
 COMPARED = 16  # nodes that answered
-
-
-def ask(words: Sequence[str]) -> str:
-    """What a program here prints. Raises OSError or SubprocessError where it fails or does not end."""
-    done = subprocess.run(
-        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ASK_SECONDS, check=True
-    )
-    return done.stdout
+ASK = partial(printed, seconds=5.0)
 
 
 def explained(
-    hosts: Iterable[Host], failures: Mapping[str, str], reach: Reach, ask: Callable[[Sequence[str]], str] = ask
+    hosts: Iterable[Host], failures: Mapping[str, str], reach: Reach, ask: Callable[[Sequence[str]], str] = ASK
 ) -> dict[str, str]:
     """The failures, those of nodes that fell silent behind one jump host in the words of that host.
 

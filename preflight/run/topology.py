@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from preflight.errors import UsageError
 from preflight.facts.racks import ASKED, Racks, node_of, parse_labels, parse_topology
 from preflight.hosts import Host
+from preflight.transport.here import printed
 
-ASK_SECONDS = 10.0
-
-
-def ask(words: Sequence[str]) -> str:
-    """What a program here prints. Raises OSError or SubprocessError where it is not there, fails or does not end."""
-    done = subprocess.run(
-        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ASK_SECONDS, check=True
-    )
-    return done.stdout
+ASK = partial(printed, seconds=10.0)
 
 
-def asked(hosts: Iterable[Host], ask: Callable[[Sequence[str]], str] = ask) -> Racks:
+def asked(hosts: Iterable[Host], ask: Callable[[Sequence[str]], str] = ASK) -> Racks:
     """Node -> its rack, by Slurm or by the labels of Kubernetes' nodes; nothing where nobody knows, or may tell us.
 
     Racks only fold what is said: a run without them finds the same.

@@ -20,7 +20,7 @@ from preflight.node.sources import kernel_log as log
 from preflight.node.sources.scrubbed import Scrubber
 from preflight.node.sources.shells import SHELLS
 from preflight.node.subjects.environment import job_variables, may_leave_node, without_credentials
-from preflight.node.subjects.machine import rdma_core
+from preflight.node.subjects.machine import listed, rdma_core
 from preflight.node.subjects.software import SYSTEM_LIBRARIES
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ class Reads:
         self.is_open = True
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Python's audit hook."""
+        """Note what Python is about to read: its audit hook calls this for every event."""
         if not self.is_open or not arguments:
             return
         first = arguments[0]
@@ -103,7 +103,7 @@ def tree(reads: Reads, *, kmsg: str) -> list[dict[str, Any]]:
         if folder.rstrip("/") in ("/proc", "/proc/self/fd") or "/fd" in folder:
             continue
         add(found, folder)
-        wanted += [f"{folder.rstrip('/')}/{name}" for name in names_in(folder)]
+        wanted += [f"{folder.rstrip('/')}/{name}" for name in listed(folder)]
     for path in [*wanted, *NAMES, *more(wanted)]:
         if not path.startswith("/proc/") or may_be_recorded(path):
             add(found, path)
@@ -187,14 +187,6 @@ def content(data: bytes) -> dict[str, str]:
         return {"text": data.decode()}
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(data).decode()}
-
-
-def names_in(folder: str) -> list[str]:
-    """The sorted names in a folder, none where it refuses."""
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
 
 
 def kernel_log(path: str) -> str | None:
