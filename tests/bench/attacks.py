@@ -1,4 +1,4 @@
-"""What can another user of a node do to a run of ours? ``python -m tests.bench.attacks``: 20 attacks, for root.
+"""What can another user of a node do to a run of ours? ``python -m tests.bench.attacks``: 22 attacks, for root.
 
 A user without rights tries each of them before or while a keeper of ours holds the node and runs a job in it: names of
 its folder, its lock and its sockets are taken, guessed, read and connected to. Each attack must have no effect: the job
