@@ -37,7 +37,7 @@ class Confirmed:
 
 
 def nothing(diagnosis: Diagnosis) -> tuple[Confirmed, ...]:
-    """No node is asked."""
+    """What the checks say of a cause where no host was named: nothing, for no node is asked."""
     del diagnosis
     return ()
 

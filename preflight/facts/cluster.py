@@ -61,7 +61,7 @@ class Cluster(Once):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Those of the nodes that answered."""
+        """The names of the nodes that answered."""
         return tuple(node.name for node in self.nodes)
 
     @cached_property

@@ -34,7 +34,7 @@ class Documents(Mapping[str, Document]):
 
     @classmethod
     def of(cls, documents: Iterable[Document]) -> Documents:
-        """These, in their order."""
+        """The documents by their nodes, in the order they are given in."""
         return cls({document.node: (packed(document),) for document in documents})
 
     @classmethod

@@ -37,7 +37,7 @@ class Hca:
 
     @property
     def name(self) -> str:
-        """As it is written in NCCL_IB_HCA."""
+        """The port as NCCL_IB_HCA names it: "mlx5_0:1"."""
         return f"{self.device}:{self.port.number}"
 
     @property

@@ -39,5 +39,5 @@ class Fixtures:
 
     @pytest.fixture
     def settings(self) -> Settings:
-        """Thresholds."""
+        """The thresholds of the run, as preflight.toml has them."""
         return self.options.settings

@@ -132,7 +132,7 @@ class Streams:
         await asyncio.gather(*(self._listen(node, key) for node in self.addresses))
 
     async def close(self) -> None:
-        """End the calls."""
+        """Tell every node that no further stream comes, and end its call."""
         for call in self.calls.values():
             await call.send({"finish": True})
             await call.cancel()

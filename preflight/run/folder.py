@@ -288,14 +288,14 @@ def _report(
 
 
 def _bench(measured: Bench | None) -> Bench | None:
-    """The same, without the secrets that a rank may print as it fails."""
+    """The benchmark without the secrets that a rank may print as it fails."""
     if measured is None or not measured.not_measured:
         return measured
     return msgspec.structs.replace(measured, not_measured=without_secrets(measured.not_measured))
 
 
 def _training(measured: Training | None) -> Training | None:
-    """The same of the training."""
+    """The training without such secrets: in its message, its cause and its last lines."""
     if measured is None or not (measured.failure or measured.not_measured):
         return measured
     failed = measured.failure

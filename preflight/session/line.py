@@ -88,7 +88,7 @@ class Own:
         return await self._output.read()
 
     async def write(self, data: bytes) -> None:
-        """To its standard input."""
+        """Send bytes to the standard input of the command."""
         await self._input.write(data)
 
     async def ended(self) -> int:

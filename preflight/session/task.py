@@ -49,7 +49,7 @@ class TaskLine:
         return await self.reader.read(READ_BYTES)
 
     async def write(self, data: bytes) -> None:
-        """To the task."""
+        """Send bytes to the task."""
         self.writer.write(data)
         await self.writer.drain()
 

@@ -164,6 +164,12 @@ def needs_gpus(cluster: Cluster) -> None:
         raise NotApplicable(NO_GPU)
 
 
+def needs_rdma(cluster: Cluster) -> None:
+    """Leave the check with one reason common to all RDMA checks where every node says that it has no device."""
+    if not any(cluster.gather(lambda node: node.rdma.devices).values()) and not cluster.unmeasured:
+        raise NotApplicable(NO_RDMA)
+
+
 def judge_equals(cluster: Cluster, judge: Callable[[Cluster], None]) -> None:
     """Judge the nodes with the same GPUs among themselves: what another model brings with it is no fault of its own."""
     blames: list[Blame] = []
@@ -180,12 +186,6 @@ def judge_equals(cluster: Cluster, judge: Callable[[Cluster], None]) -> None:
         raise BlameMany(blames)
     if groups and len(reasons) == len(groups):
         raise NotApplicable("; ".join(reasons))
-
-
-def needs_rdma(cluster: Cluster) -> None:
-    """The same for RDMA devices."""
-    if not any(cluster.gather(lambda node: node.rdma.devices).values()) and not cluster.unmeasured:
-        raise NotApplicable(NO_RDMA)
 
 
 def values_by_node(cluster: Cluster, key: Callable[[NodeFacts], T]) -> dict[str, T]:
@@ -281,7 +281,7 @@ def model(gpu: Gpu) -> str:
 
 
 def link(port: Hca) -> str:
-    """The same of RDMA ports."""
+    """What RDMA ports that report the same facts have in common."""
     return f"{port.kind} {port.port.link_layer}"
 
 
@@ -291,10 +291,10 @@ def ports(node: NodeFacts) -> Iterable[tuple[str, Hca]]:
 
 
 def active_ports(node: NodeFacts) -> list[tuple[str, Hca]]:
-    """Those of them that are up."""
+    """The RDMA ports of a node that the job may use and that are up."""
     return [(name, hca) for name, hca in ports(node) if hca.is_active]
 
 
 def itself(node: NodeFacts) -> Iterable[tuple[str, NodeFacts]]:
-    """The node as the one thing of a table about nodes."""
+    """The node itself as the only thing, for a table about nodes."""
     return [("", node)]

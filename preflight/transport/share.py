@@ -93,7 +93,7 @@ def _gpus_of_node(environment: Mapping[str, str]) -> str:
 
 
 def _of_any_step(environment: Mapping[str, str]) -> str:
-    """``NAME=value NAME=value``."""
+    """Those variables that the allocation has and any step takes, as words: ``NAME=value NAME=value``."""
     step = environment.get("SLURM_STEP_ID", "")
     is_in_step = step.isdecimal() and int(step) < STEPS_OF_SLURM
     names = [f"SLURM_{name}" for name in (*OF_A_STEP, *(() if is_in_step else BINDINGS))]

@@ -115,7 +115,7 @@ def links_by_psutil(names: dict[int, str]) -> dict[str, Link]:
 
 
 def links_by_kernel(names: dict[int, str]) -> dict[str, Link]:
-    """The same from rtnetlink and ioctl."""
+    """Interface -> its addresses, MTU and speed, from rtnetlink and ioctl, as `links_by_psutil` has them."""
     found: dict[int, list[dict[str, Any]]] = {index: [] for index in names}
     for index, family, text, prefix_length in netlink.addresses():
         if index in found:

@@ -140,5 +140,5 @@ def _way(report: RunReport, node: str) -> str | None:
 
 
 def _comment(text: str) -> str:
-    """On one line, harmless."""
+    """A text as a comment of a script may hold it: one line, without control characters."""
     return printable(" ".join(text.split()))

@@ -54,7 +54,7 @@ def _details(one: Doing) -> list[str]:
 
 
 def hanging_document(stuck: Stuck, failures: Mapping[str, str]) -> dict[str, Any]:
-    """The same for programs."""
+    """What a job that hangs waits for, for programs to read."""
     guilty = set(map(id, stuck.guilty))
     return {
         "verdict": printable(stuck.verdict),

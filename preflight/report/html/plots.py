@@ -71,7 +71,7 @@ def text(content: str) -> Markup:
 
 
 def number(value: float) -> str:
-    """A coordinate, short."""
+    """A coordinate with one decimal at most."""
     return f"{value:.1f}".rstrip("0").rstrip(".")
 
 

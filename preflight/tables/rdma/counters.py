@@ -9,7 +9,7 @@ from preflight.errors import BlockedBy, FactMissing, NotApplicable
 from preflight.facts.fabric import Hca
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.ending import PortEnd
-from preflight.tables.faults import Fault
+from preflight.tables.faults import Fault, link
 
 # What counts errors of link or transport; flow counters and those of mere congestion are left out.
 ERROR_COUNTERS = (
@@ -79,7 +79,7 @@ def _counted(port: Watched) -> str:
 
 def kind_of_counts(port: Watched) -> str:
     """What ports that count the same have in common."""
-    return f"{port.hca.kind} {port.hca.port.link_layer}"
+    return link(port.hca)
 
 
 # Rows about a port over the run.
