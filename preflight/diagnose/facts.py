@@ -56,6 +56,7 @@ PATTERNS = (
     ("unjoined_ranks", r"\bmissing ranks: \{([\d, ]+)\}"),
     ("expected_ranks", r"\bexpected ranks: \{([\d, ]+)\}"),
     ("behind", r"\branks? ([\d, ]+) failed to pass monitoredbarrier"),
+    ("awaited", r"keys: /default_pg/\d+//cpu//\d+/(?:rank_)?(\d+)\b"),
     ("stalled", r"\[missing ranks: ([\d, ]+)\]"),
     ("stalled_list", r"\bmissing ranks:$"),
     ("stalled_rank", r"(?:^|[ >:])(\d+): \[.*\ballreduce\b"),
@@ -91,6 +92,7 @@ class Facts:
     calls: dict[int, list[Call]] = field(default_factory=dict)  # of the flight recorder, by rank
     late: set[int] = field(default_factory=set)
     stalled: set[int] = field(default_factory=set)  # ranks that Horovod waits for
+    awaited: dict[int, int] = field(default_factory=dict)  # rank -> the one whose address it waited for in the store
     size_of: dict[int, int] = field(default_factory=dict)  # rank -> the most ranks that its own lines count
     unjoined: list[Unjoined] = field(default_factory=list)
     members: Counter[int] = field(default_factory=Counter)  # ranks that Lightning started to join, and how often
@@ -110,6 +112,7 @@ class Facts:
             "rank": self._rank,
             "exit": self._exit,
             "behind": self._behind,
+            "awaited": self._awaited,
             "stalled": self._stalled,
             "stalled_list": self._stalled_list,
             "stalled_rank": self._stalled_rank,
@@ -188,6 +191,10 @@ class Facts:
     def _behind(self, found: Match[str], line: Line) -> None:
         del line
         self.late |= {int(word) for word in found[1].replace(",", " ").split()[:1024]}
+
+    def _awaited(self, found: Match[str], line: Line) -> None:
+        if line.rank >= 0 and int(found[1]) < MOST_RANKS:
+            self.awaited.setdefault(line.rank, int(found[1]))
 
     def _stalled(self, found: Match[str], line: Line) -> None:
         del line

@@ -73,7 +73,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     if best >= Kind.SUSPICION:
         first = _first(_own([finding for grade, finding in graded if grade == best]))
         causes = (
-            _with_warning(_with_detail(first, job), findings),
+            _with_awaited(_with_warning(_with_detail(first, job), findings), gathered.facts),
             *_beside(first, [f for grade, f in graded if grade == best]),
         )
     known = {cause.cause.name for cause in causes}
@@ -293,6 +293,18 @@ def _with_warning(finding: Finding, findings: list[Finding]) -> Finding:
         return finding
     warned = [one.evidence[0].text for one in findings if one.cause.name == WARNED]
     return replace(finding, detail=warned[0]) if warned else finding
+
+
+def _with_awaited(finding: Finding, facts: Facts) -> Finding:
+    """To a rank that waited in the store, the one whose address it waited for."""
+    if finding.cause.name != "store-wait-timeout" or not facts.awaited:
+        return finding
+    awaited = set(facts.awaited.values())
+    ranks, missing = _ranks(tuple(sorted(facts.awaited))), _ranks(tuple(sorted(awaited)))
+    words = f"{ranks} waited for the address of {missing}"
+    if not awaited & facts.heard and facts.heard - set(facts.awaited):
+        words = f"{words}, of which no line is here: it did not start, or the world size of {ranks} is too large"
+    return replace(finding, detail=words)
 
 
 def hang_text(hang: Hang) -> str:

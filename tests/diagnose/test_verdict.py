@@ -194,3 +194,13 @@ def test_a_failure_after_a_good_end_stays_one():
     assert again.has_failed
     assert not again.job.has_ended
     assert diagnose(["epoch 3: training done", line]).has_failed
+
+
+def test_a_rank_that_waits_for_the_address_of_one_that_is_not_there_is_told_so():
+    """As where it alone has a larger world size, and nobody prints it."""
+    others = [f"[rank{rank}]: [c10d] The hostname of the client socket cannot be retrieved. err=-3" for rank in (0, 2)]
+    waited = "[rank1]: torch.distributed.DistStoreError: wait timeout after 8000ms, keys: /default_pg/0//cpu//0/3"
+    first = diagnose([*others, waited]).causes[0]
+    assert first.cause.name == "store-wait-timeout"
+    assert first.detail.startswith("rank 1 waited for the address of rank 3, of which no line is here")
+    assert diagnose([waited]).causes[0].detail == "rank 1 waited for the address of rank 3"
