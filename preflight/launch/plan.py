@@ -169,7 +169,7 @@ class Plan:
 
 
 # Who starts all nodes from one description of them: what numbers the nodes is judged where that is read.
-OF_MANIFESTS = frozenset({"kubernetes", "skypilot", "azureml", "dstack"})
+OF_MANIFESTS = frozenset({"kubernetes", "skypilot", "azureml", "dstack", "beaker"})
 STARTS_ALL = frozenset({"srun", "mpirun", "mpiexec", "pdsh", "clush", "ssh", "xargs", "parallel-ssh", "pssh"})
 STARTS_ALL |= {"jsrun", "blaunch", "pbsdsh", "pbs_tmrsh", "rsh", "qrsh"}
 

@@ -146,6 +146,8 @@ def _yaml(bundle: Bundle, name: str, text: str) -> None:
         _of_a_cloud(bundle, name, clouds.skypilot(documents, name), "a SkyPilot task")
     elif documents and clouds.is_dstack(documents[0]):
         _of_a_cloud(bundle, name, clouds.dstack(documents[0], name), "a task of dstack")
+    elif documents and clouds.is_beaker(documents[0]):
+        _of_a_cloud(bundle, name, clouds.beaker(documents[0], name), "a Beaker experiment")
     elif documents and clouds.is_azureml(documents[0]):
         _of_a_cloud(bundle, name, clouds.azureml(documents[0], name), "an AzureML job")
     elif documents and any(key in documents[0].mapping() for key in ACCELERATE_KEYS):

@@ -65,7 +65,7 @@ def restarts(pod: Located, controller: str, allowed: Collection[str], default: s
     """A pod that ends is restarted as its controller allows: a Job never always, a StatefulSet always."""
     held = pod.get("restartPolicy")
     given = str(held.value) if held is not None and held.value is not None else default
-    if given in allowed:
+    if given in allowed or is_patch(pod):
         return []
     listed = ", ".join(allowed)
     if held is None:
@@ -78,9 +78,15 @@ def restarts(pod: Located, controller: str, allowed: Collection[str], default: s
     return [fail("manifest_is_accepted", message, where, fix=f"restartPolicy: {next(iter(allowed))}")]
 
 
+def is_patch(pod: Located) -> bool:
+    """Whether a pod is a part of one, to be merged with another file by kustomize: its containers have no image."""
+    held = pod.get("containers")
+    return all(container.get("image") is None for container in (held.each() if held is not None else ()))
+
+
 def mounts_exist(group: Group, file: str) -> list[Finding]:
     """What a container mounts is a volume of its pod."""
-    if not group.knows_volumes:
+    if not group.knows_volumes or is_patch(group.pod):
         return []
     held = group.pod.get("volumes")
     known = {str(name.value) for volume in (held.each() if held else ()) if (name := volume.get("name"))}

@@ -1,4 +1,4 @@
-"""What do the job files of SkyPilot and of AzureML ask for?
+"""What do the job files of SkyPilot, dstack, Beaker and AzureML ask for?
 
 SkyPilot runs the script of a task on every one of its nodes. AzureML runs a command on every instance, as often as
 its distribution says, and gives each process its rank.
@@ -17,7 +17,7 @@ from preflight.launch.manifests.group import Group, number
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding
+from preflight.ledger.findings import Finding, Where
 
 ACCELERATORS = re.compile(r"[\w.-]+:(\d{1,3})")
 SKYPILOT_KEYS = frozenset({"resources", "num_nodes", "setup", "envs", "file_mounts", "workdir"})
@@ -101,6 +101,56 @@ def dstack(document: Located, file: str) -> Answer:
     operator = ("DSTACK_NODE_RANK", "DSTACK_NODES_IPS", "DSTACK_MASTER_NODE_IP", "DSTACK_GPUS_NUM", "DSTACK_RUN_NAME")
     found, problems = pods.plans([group], document, file, operator=operator, index="DSTACK_NODE_RANK", around="dstack")
     return found, [*problems, *pods.against_gpus(found, [group])]
+
+
+OF_BEAKER = ("BEAKER_REPLICA_RANK", "BEAKER_REPLICA_COUNT", "BEAKER_NODE_HOSTNAME")
+OF_A_LEADER = ("BEAKER_LEADER_REPLICA_HOSTNAME", "BEAKER_LEADER_REPLICA_IP", "BEAKER_LEADER_REPLICA_NODE_ID")
+
+
+def is_beaker(document: Located) -> bool:
+    """Whether a YAML document is an experiment of Beaker: tasks with an image of its own kind, or of Docker's."""
+    version, tasks = document.get("version"), document.get("tasks")
+    first = tasks.get(0) if tasks is not None else None
+    return (
+        version is not None and str(version.value).startswith("v2") and first is not None and "image" in first.mapping()
+    )
+
+
+def beaker(document: Located, file: str) -> Answer:
+    """The plans of every task's command, which runs in each of its replicas."""
+    found: list[Plan] = []
+    problems: list[Finding] = []
+    for task in document.mapping()["tasks"].each():
+        count = number(task.get("replicas"), file, 1)
+        given = task.get("envVars")
+        env = [
+            _variable(name.text, value.text, value.line)
+            for entry in (given.each() if given is not None else ())
+            if (name := entry.get("name")) is not None and (value := entry.get("value")) is not None
+        ]
+        words = [word for part in ("command", "arguments") if (held := task.get(part)) for word in held.each()]
+        gpus = task.get("resources", "gpuCount")
+        group = _group(Located(words, task.line), env, gpus, count, task.line)
+        operator = (*OF_BEAKER, *OF_A_LEADER)
+        plans, more = pods.plans([group], task, file, operator=operator, index="BEAKER_REPLICA_RANK", around="beaker")
+        found.extend(plans)
+        problems.extend([*more, *pods.against_gpus(plans, [group])])
+        if any(plan.spans_nodes for plan in plans):
+            problems.extend(_of_replicas(task, words, file))
+    return found, problems
+
+
+def _of_replicas(task: Located, words: list[Located], file: str) -> Iterable[Finding]:
+    """Replicas are told of a leader where one is chosen, and reach it on the network of their hosts."""
+    asks = next((name for name in OF_A_LEADER for word in words if name in word.text), "")
+    leader, network = task.get("leaderSelection"), task.get("hostNetworking")
+    where = Where(file, task.line)
+    if asks and (leader is None or leader.value is not True):
+        message = f"${asks} is empty without leaderSelection: true"
+        yield fail("variables_are_set", message, where, fix="leaderSelection: true")
+    if network is None or network.value is not True:
+        message = "several replicas without hostNetworking: true: none of them reaches another"
+        yield fail("containers_share_the_network", message, where, fix="hostNetworking: true")
 
 
 def _gpus_of_dstack(document: Located) -> Located | None:

@@ -8,6 +8,9 @@ from dataclasses import replace
 
 from preflight.launch.commands import Context, plan_of
 from preflight.launch.containers import Container, trouble
+from preflight.launch.field import firm
+from preflight.launch.manifests import pods
+from preflight.launch.manifests.group import number
 from preflight.launch.manifests.programs import program_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
@@ -38,15 +41,56 @@ def read(document: Located, file: str) -> tuple[list[Plan], list[Finding]]:
         problems.extend(context.problems)
         found.append((service, of_service))
     starting = sum(bool(of_service) for _, of_service in found)
+    is_stack = _is_stack(document)
     for service, of_service in found:
+        problems.extend(_of_replicas(service, of_service, file, is_alone=starting == 1))
+        problems.extend(_ignored(service, file) if is_stack and of_service else ())
         container = container_of(service, file)
         for plan in of_service:
-            problems.extend(trouble(container, plan, has_peers_here=starting > 1))
+            has_peers = starting > 1 or _is_several(service, file)
+            problems.extend(trouble(container, plan, has_peers_here=has_peers))
         plans.extend(of_service)
     problems.extend(_apart([service for service, held in found if any(plan.spans_nodes for plan in held)], file))
     for service, _ in found:
         problems.extend(_filled_in_outside(service, file))
     return plans, problems
+
+
+# What `docker stack deploy` passes over of what containers of a job need.
+IGNORED = ("network_mode", "shm_size", "ipc", "privileged", "devices")
+OF_A_STACK = ("placement", "mode", "endpoint_mode", "update_config")
+
+
+def _is_stack(document: Located) -> bool:
+    """Whether a compose file is written for a swarm."""
+    services, networks = document.get("services"), document.get("networks")
+    drivers = [held.get("driver") for _, held in (networks.items() if networks is not None else ())]
+    placed = (one.get("deploy", key) for _, one in (services.items() if services else ()) for key in OF_A_STACK)
+    return any(held is not None for held in placed) or any(held and held.value == "overlay" for held in drivers)
+
+
+def _ignored(service: Located, file: str) -> list[Finding]:
+    """A swarm starts its services without these options, and says so only while it deploys them."""
+    given = [(key, held) for key in IGNORED if (held := service.get(key)) is not None]
+    if not given:
+        return []
+    message = f"{', '.join(key for key, _ in given)}: docker stack deploy passes over it"
+    fix = "tmpfs at /dev/shm for shm_size; a network of its own for network_mode"
+    return [warn("stack_options_count", message, *(Where(file, held.line) for _, held in given), fix=fix)]
+
+
+def _is_several(service: Located, file: str) -> bool:
+    return (firm(number(service.get("deploy", "replicas"), file)) or 1) > 1
+
+
+def _of_replicas(service: Located, plans: list[Plan], file: str, *, is_alone: bool) -> list[Finding]:
+    """All replicas of a service run one command, and are the nodes of a job where no other service has any."""
+    count = number(service.get("deploy", "replicas"), file)
+    if not _is_several(service, file):
+        return []
+    found = [one for plan in plans for one in pods.numbered_alike(plan, "<the number of the replica>")]
+    several = [replace(plan, start="all nodes") for plan in plans if plan.spans_nodes]
+    return [*found, *(pods.counted_right(several, count, (), "replicas") if is_alone else ())]
 
 
 def _apart(services: list[Located], file: str) -> list[Finding]:

@@ -295,7 +295,8 @@ def _job(document: Located, documents: list[Located], file: str) -> Answer:
     if is_job and (firm(count) or 1) > 1 and (mode is None or mode.value != "Indexed"):
         message = f"{value_of(count)} pods without completionMode: Indexed: none of them learns its rank"
         problems.append(fail("pods_know_their_rank", message, Where(file, spec.line), fix="completionMode: Indexed"))
-    if mode is not None and mode.value == "Indexed" and spec.get("completions") is None:
+    is_indexed = mode is not None and mode.value == "Indexed" and not admission.is_patch(pod)
+    if mode is not None and is_indexed and spec.get("completions") is None:
         message = "completionMode: Indexed without completions: the cluster refuses it"
         fix = f"completions: {value_of(count)}"
         problems.append(fail("manifest_is_accepted", message, Where(file, mode.line), fix=fix))

@@ -56,7 +56,7 @@ def plans(
         problems.extend(pod_problems(group, file, several=several))
         if (firm(group.count) or 1) > 1:  # where the operator gives ranks, one that the command names wins
             alike = [plan for plan in plans_of_group if "PET_NODE_RANK" not in operator or written(plan.node_rank)]
-            problems.extend(found for plan in alike for found in _numbered(plan, index))
+            problems.extend(found for plan in alike for found in numbered_alike(plan, index))
             ranked = plans_of_group if is_kubernetes else ()
             problems.extend(found for plan in ranked for found in indices.of_index(plan, group, index, operator))
         found.extend(plans_of_group)
@@ -66,11 +66,11 @@ def plans(
         found.append(Plan(KUBERNETES, Where(file, document.line), "all nodes", nodes=pods))
     if are_nodes:
         problems.extend(roles.agree(by_group))
-        problems.extend(_counted(found, pods, operator, "pods" if is_kubernetes else "nodes"))
+        problems.extend(counted_right(found, pods, operator, "pods" if is_kubernetes else "nodes"))
     return found, list(dict.fromkeys(problems))
 
 
-def _numbered(plan: Plan, index: str) -> list[Finding]:
+def numbered_alike(plan: Plan, index: str) -> list[Finding]:
     """All pods of a template run one command: a rank that it leaves out, or spells out, is the same in all of them."""
     static = isinstance(plan.rendezvous, Sourced) and plan.rendezvous.value == "static"
     if not plan.launcher.has_agent or not plan.spans_nodes or not static or plan.is_opaque or plan.is_conditional:
@@ -101,7 +101,7 @@ def _placed(plan: Plan, pods: Field[int], operator: tuple[str, ...], around: str
     return replace(plan, start="all nodes", nodes=nodes, wrapper=(around, *plan.wrapper))
 
 
-def _counted(found: list[Plan], pods: Field[int], operator: tuple[str, ...], what: str) -> list[Finding]:
+def counted_right(found: list[Plan], pods: Field[int], operator: tuple[str, ...], what: str) -> list[Finding]:
     """The number of nodes that a command names is the number of pods."""
     problems = []
     count = firm(pods)

@@ -50,6 +50,7 @@ spec:
     spec:
       containers:
       - name: t
+        image: trainer
         command: [torchrun, --standalone, t.py]
         volumeMounts: [{name: data, mountPath: /data}]
   volumeClaimTemplates:
@@ -72,3 +73,11 @@ def test_a_device_is_asked_for_by_its_limit():
     """Requests alone are refused, of adapters too."""
     text = PYTORCHJOB.replace("limits:", "requests:")
     assert "gpu_requests_equal_limits" in rules({"job.yaml": text})
+
+
+def test_a_patch_is_no_whole_manifest():
+    """What kustomize merges with another file lacks what stands there."""
+    patch = (
+        INDEXED.replace("        image: pytorch/pytorch\n", "").replace(RESTART, "").replace("  completions: 2\n", "")
+    )
+    assert refused(patch) == []

@@ -85,3 +85,38 @@ def test_what_compose_fills_in_is_not_known_here(rank, rule):
     """${NAME} comes from the shell that runs compose, or from .env."""
     text = ONE.replace("--node_rank 0", f"--node_rank {rank}").replace("NCCL_IB_HCA: mlx5", "NCCL_IB_HCA: ${HCA}")
     assert failed({"compose.yaml": text}) == ([rule] if rule else [])
+
+
+STACK = """services:
+  trainer:
+    image: trainer
+    command: torchrun --nnodes=4 --nproc_per_node=1 --rdzv_backend=c10d --rdzv_id=7 --rdzv_endpoint=t-1:29500 t.py
+    networks: [ddp]
+    deploy:
+      mode: replicated
+      replicas: 4
+networks:
+  ddp: {driver: overlay}
+"""
+
+
+def test_the_replicas_of_a_service_are_nodes_of_a_job():
+    """As many as its command counts, and none is numbered by a command that all share."""
+    assert rules({"stack.yaml": STACK}) == []
+    assert failed({"stack.yaml": STACK.replace("replicas: 4", "replicas: 3")}) == ["nodes_are_counted_right"]
+    static = STACK.replace(
+        "--rdzv_backend=c10d --rdzv_id=7 --rdzv_endpoint=t-1:29500", "--node_rank=0 --master_addr=t-1"
+    )
+    assert "static_rendezvous_has_node_ranks" in failed({"stack.yaml": static})
+
+
+def test_what_a_swarm_passes_over_is_told():
+    """A stack has no host network and no shm_size; compose by itself has both."""
+    stack = STACK.replace("    networks: [ddp]\n", "    networks: [ddp]\n    shm_size: 16gb\n")
+    (found,) = judged({"stack.yaml": stack})
+    assert (found.check, found.message) == (
+        "launch.stack_options_count",
+        "shm_size: docker stack deploy passes over it",
+    )
+    alone = stack.replace("      mode: replicated\n", "").replace("  ddp: {driver: overlay}", "  ddp: {}")
+    assert rules({"stack.yaml": alone}) == []
