@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from preflight.launch.commands import Context, plan_of
 from preflight.launch.containers import Container, trouble
-from preflight.launch.field import firm
+from preflight.launch.field import Sourced, firm
 from preflight.launch.manifests import pods
 from preflight.launch.manifests.group import number
 from preflight.launch.manifests.programs import program_of
@@ -50,6 +50,9 @@ def read(document: Located, file: str) -> tuple[list[Plan], list[Finding]]:
             has_peers = starting > 1 or _is_several(service, file)
             problems.extend(trouble(container, plan, has_peers_here=has_peers))
         plans.extend(of_service)
+    problems.extend(
+        _unknown_names(document, [plan for _, held in found for plan in held], file) if starting > 1 else ()
+    )
     problems.extend(_apart([service for service, held in found if any(plan.spans_nodes for plan in held)], file))
     for service, _ in found:
         problems.extend(_filled_in_outside(service, file))
@@ -91,6 +94,32 @@ def _of_replicas(service: Located, plans: list[Plan], file: str, *, is_alone: bo
     found = [one for plan in plans for one in pods.numbered_alike(plan, "<the number of the replica>")]
     several = [replace(plan, start="all nodes") for plan in plans if plan.spans_nodes]
     return [*found, *(pods.counted_right(several, count, (), "replicas") if is_alone else ())]
+
+
+def _unknown_names(document: Located, plans: list[Plan], file: str) -> list[Finding]:
+    """The services of a file find each other by their names, and by those that the file gives them besides."""
+    held = document.mapping()["services"]
+    services = held.mapping()
+    names = set(services)
+    for service in services.values():
+        if service.get("network_mode") is not None or service.get("extra_hosts") is not None:
+            return []  # names of hosts, which are not in the file
+        names |= {own.text for key in ("container_name", "hostname") if (own := service.get(key)) is not None}
+        networks = service.get("networks")
+        for _, network in networks.items() if networks is not None else ():
+            aliases = network.get("aliases")
+            names |= {alias.text for alias in (aliases.each() if aliases is not None else ())}
+    for plan in plans:
+        address = plan.master_address
+        if not isinstance(address, Sourced) or not plan.spans_nodes or address.origin != "written":
+            continue
+        if NAME.fullmatch(address.value) and address.value not in names | {"localhost"}:
+            message = f"{address.value} is no service of this file: they are {', '.join(sorted(names))}"
+            return [fail("services_find_rank_0", message, address.where, Where(file, held.line))]
+    return []
+
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 def _apart(services: list[Located], file: str) -> list[Finding]:

@@ -120,3 +120,11 @@ def test_what_a_swarm_passes_over_is_told():
     )
     alone = stack.replace("      mode: replicated\n", "").replace("  ddp: {driver: overlay}", "  ddp: {}")
     assert rules({"stack.yaml": alone}) == []
+
+
+def test_services_meet_at_one_of_them():
+    """A name that no service has leads nowhere, unless the file names hosts beside them."""
+    other = TWO.replace("--master_addr=node0", "--master_addr=nodeO").replace("MASTER_ADDR=node0", "MASTER_ADDR=nodeO")
+    assert failed({"compose.yaml": other}) == ["services_find_rank_0"]
+    named = other.replace("  node0: &node\n", "  node0: &node\n    container_name: nodeO\n")
+    assert failed({"compose.yaml": named}) == []

@@ -64,6 +64,12 @@ def test_a_variable_that_nothing_sets_is_told():
     )
 
 
+def test_a_part_of_a_variable_that_nothing_sets_is_told():
+    """The end of a pod's name, which the manifest hands to nobody."""
+    text = INDEXED.replace(BY_INDEX, "--node_rank=${POD_NAME##*-}")
+    assert rules({"job.yaml": text}) == ["variables_are_set"]
+
+
 def test_on_the_hosts_network_a_pod_has_its_hosts_name():
     """The number at the end of its own name is not there."""
     text = INDEXED.replace(BY_INDEX, "--node_rank=${HOSTNAME##*-}")
