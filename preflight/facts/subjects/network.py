@@ -54,6 +54,7 @@ class Interface(Value, frozen=True, kw_only=True):
     mac: Text | Missing = Missing("not reported", "absent")
     # Of the PCIe link: how many it has, and how many the adapter and its slot could have.
     lanes: tuple[Count, Count] | Missing = Missing("not reported", "absent")
+    queue: Text | Missing = Missing("not reported", "absent")  # the qdisc at its root: "mq", "fq_codel", "tbf"
     offloads: tuple[Text, ...] | Missing = Missing("not reported", "absent")  # those of tso, gso and gro that are on
 
     def holds_any(self, addresses: Iterable[str]) -> bool:

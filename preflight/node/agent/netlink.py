@@ -17,7 +17,8 @@ NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 NLM_F_REQUEST, NLM_F_REQUEST_DUMP, NLM_F_DUMP_INTR = 0x1, 0x301, 0x10
 ASKED_AT_MOST = 10  # tries, where the list changes while it is given
-RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, TCPDIAG_GETSOCK = 22, 26, 30, 18
+RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, TCPDIAG_GETSOCK = 18, 22, 26, 30, 18
+IFLA_QDISC, IFLA_EXT_MASK, WITHOUT_STATISTICS = 6, 29, 8
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 RTA_DST, RTA_SRC, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_VIA = 1, 2, 4, 5, 6, 9, 18
 NDA_DST, NDA_LLADDR = 1, 2
@@ -81,6 +82,19 @@ def way_to(text: str, *, source: str = "") -> tuple[int, str]:
     gateway = values.get(RTA_GATEWAY)
     index = struct.unpack("=I", values[RTA_OIF])[0] if RTA_OIF in values else 0
     return index, socket.inet_ntop(family, gateway) if gateway else via(values[RTA_VIA]) if RTA_VIA in values else ""
+
+
+def queue_of(kernel: socket.socket, index: int) -> str:
+    """How packets wait at an interface for their turn, as `tc qdisc` calls it; "" where the kernel does not tell.
+
+    `kernel` is a socket of NETLINK_ROUTE, for an answer costs less than a socket.
+    """
+    asked = struct.pack("=4xi8x", index) + struct.pack("=HHI", 8, IFLA_EXT_MASK, WITHOUT_STATISTICS)
+    kernel.send(struct.pack("=IHHII", 16 + len(asked), RTM_GETLINK, NLM_F_REQUEST, 1, 0) + asked)
+    data = kernel.recv(1 << 16)
+    if struct.unpack_from("=H", data, 4)[0] == NLMSG_ERROR:  # the interface has gone
+        return ""
+    return dict(attributes(data[32:])).get(IFLA_QDISC, b"").rstrip(b"\0").decode("ascii", "replace")
 
 
 def hardware_of() -> dict[tuple[int, str], tuple[str, str]]:

@@ -87,6 +87,19 @@ def interfaces(names: dict[int, str], *, sysfs: str) -> list[dict[str, Any]]:
                     "offloads": offloads(driver, name) if is_of_peers(addresses) else missing("not asked", "absent"),
                 }
             )
+    return with_queues(found)
+
+
+def with_queues(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The interfaces that packets to peers may leave by, each with its queue."""
+    asked = [one for one in found if one["is_physical"] is True or is_of_peers(one["addresses"])]
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, netlink.NETLINK_ROUTE) as kernel:
+            for one in asked:
+                one["queue"] = netlink.queue_of(kernel, one["index"]) or missing("the kernel tells none", "absent")
+    except OSError as error:  # a sandbox without rtnetlink
+        for one in asked:
+            one["queue"] = missing(error.strerror or str(error), "absent")
     return found
 
 

@@ -63,6 +63,12 @@ SAME = (
         "`ethtool -K <interface> tso on gso on gro on` on the nodes named: without them a CPU is busy with each packet",
     ),
     Row(
+        "traffic shaping of the job's interfaces",
+        links.shaping,
+        "`tc qdisc show` on the nodes named; `tc qdisc del dev <interface> root` removes what a test has left: it "
+        "delays, drops or holds back what the node sends",
+    ),
+    Row(
         "vector instructions of the CPUs",
         lambda node: " ".join(present(node.machine.instructions, "vector instructions")) or "none",
         "give the nodes named the others' processors, or those of their virtual machine (`lscpu`): code that one node "

@@ -12,6 +12,8 @@ from preflight.facts.value import Missing
 from preflight.tables.faults import Fault
 from preflight.tables.network import interfaces, nccl_interfaces
 
+# Disciplines of tc that hold packets back; those of the kernel's choice, or of an adapter's classes, do not.
+SHAPING = ("tbf", "netem", "htb", "hfsc", "cbq", "cake", "plug")
 OFTEN = 50  # a switch that restarts, or an interface that is configured again, takes a link down a few times
 
 
@@ -94,6 +96,15 @@ def _half_duplex(node: NodeFacts) -> str:
         raise NotApplicable("no driver tells the duplex of the links")
     half = [name for name, duplex in links.items() if duplex == "half"]
     return f"{', '.join(half)} at half duplex: what both ends send at once is lost, and sent again" if half else ""
+
+
+def shaping(node: NodeFacts) -> str:
+    """What holds packets back at the interfaces that the job's packets leave by."""
+    queues = (node.network.interface(name).queue for name in _links_of_job(node))
+    told = {queue for queue in queues if not isinstance(queue, Missing)}
+    if not told:
+        raise FactMissing("traffic shaping", "the kernel tells no queue of the interfaces", "absent")
+    return ", ".join(sorted(told.intersection(SHAPING))) or "none"
 
 
 def narrow_links(node: NodeFacts) -> str:

@@ -85,6 +85,13 @@ def test_loopback_is_among_the_addresses():
     assert (1, "inet", "127.0.0.1", 8) in netlink.addresses()
 
 
+QUEUES = """
+import socket, sys
+sys.path.insert(0, sys.argv[1])
+from preflight.node.agent import netlink
+with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, netlink.NETLINK_ROUTE) as kernel:
+    print(netlink.queue_of(kernel, 1), repr(netlink.queue_of(kernel, 4711)))
+"""
 WAYS = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -121,6 +128,15 @@ def test_the_way_to_a_neighbour_and_its_hardware_address_are_the_kernels():
         "{'10.1.0.8': ('02:00:00:00:00:99', 'permanent')}",
         "Network is unreachable",
     ]
+
+
+def test_the_queue_of_an_interface_is_the_kernels():
+    """What somebody has put there with tc; of an interface that is not there nothing."""
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs root and network namespaces")
+    shaped = 'tc qdisc add dev lo root tbf rate 1gbit burst 256k latency 50ms\nexec "$@"'
+    run = ["unshare", "-n", "sh", "-c", shaped, "sh", sys.executable, "-I", "-c", QUEUES, os.fspath(ROOT)]
+    assert subprocess.run(run, check=True, capture_output=True, text=True).stdout == "tbf ''\n"
 
 
 def message(kind, body, *, flags=0):

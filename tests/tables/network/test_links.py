@@ -167,3 +167,22 @@ def test_a_link_that_went_down_during_the_run_is_told(tmp_path, before, after, t
         last = facts_of(sysfs(tmp_path / name / "last", changes=ends))["carrier_changes"]
         run = run.broken_interface(name, carrier_changes=first).broken(name, "ending", carrier_changes={"eth0": last})
     assert seen(DURING, run) == told
+
+
+def test_an_interface_that_holds_packets_back_is_told_where_its_peers_have_none():
+    """Queues of the kernel's choice are all one; what is shaped everywhere differs nowhere."""
+    run = healthy()
+    for name, queue in zip(run.names, ("mq", "fq_codel", "netem"), strict=True):
+        run = run.broken_interface(name, queue=queue)
+    told = [(one.nodes, one.message) for one in judge(SAME, run) if one.verdict is Verdict.WARN]
+    assert told == [(("node3",), "traffic shaping of the job's interfaces: none on node[1-2], netem on node3")]
+    for name in run.names:
+        run = run.broken_interface(name, queue="tbf")
+    assert {one.verdict for one in judge(SAME, run)} == {Verdict.PASS}
+
+
+def test_a_full_control_group_is_told():
+    """The next thread of a data loader is refused."""
+    run = healthy().broken("node2", "kernel", cgroup_processes_held=0.98)
+    (found,) = [one for one in judge(BEST, run) if one.verdict is Verdict.WARN]
+    assert (found.nodes, found.message.partition(" of the")[0]) == (("node2",), "98%")
