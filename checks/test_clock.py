@@ -3,6 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany
+from preflight.facts.value import Missing
 
 
 def test_clocks_agree(cluster, settings):
@@ -62,9 +63,11 @@ def test_a_time_service_runs_where_the_peers_have_one(cluster):
     """
     cluster.needs_peers()
     services = cluster.gather(lambda node: node.machine.time_services)
-    lacking = [name for name, found in services.items() if not found]
+    # Where /proc hides the processes of others, nobody sees the service that runs.
+    seen = {name: found for name, found in services.items() if not isinstance(found, Missing)}
+    lacking = [name for name, found in seen.items() if not found]
     blames = []
-    if 0 < len(lacking) <= len(services) / 2:
+    if 0 < len(lacking) <= len(seen) / 2:
         blames.append(Blame("no time service runs, as it does on its peers", nodes=lacking))
     followed = {name: cluster[name].machine.clock_is_synchronised for name in services}
     adrift = [name for name, is_followed in followed.items() if is_followed is False]

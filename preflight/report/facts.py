@@ -145,7 +145,7 @@ READERS: dict[str, Callable[[NodeFacts], str]] = {
     "open files": lambda node: str(node.limits.nofile_soft),
     "/dev/shm": _shm,
     "free": _places,
-    "time service": lambda node: ", ".join(node.machine.time_services) or "none seen",
+    "time service": lambda node: ", ".join(present(node.machine.time_services, "time service")) or "none seen",
     "clock offset": lambda node: f"{node.clock.offset_seconds * 1000:+.1f} ms",
     "variables": _variables,
 }

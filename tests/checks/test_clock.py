@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.testing import healthy
 from tests.checks.samples import Broken, judge
@@ -74,5 +75,12 @@ def test_where_hardly_a_node_shows_a_time_service_none_is_missing():
     run = healthy()
     for name in ("node1", "node2"):
         run = run.broken(name, "machine", time_services=())
+    findings = judge("clock.a_time_service_runs_where_the_peers_have_one", run)
+    assert {finding.verdict for finding in findings} == {Verdict.PASS}
+
+
+def test_a_node_that_hides_the_processes_of_others_may_have_a_time_service():
+    """With hidepid nobody but root sees one."""
+    run = healthy().broken("node3", "machine", time_services=Missing("processes of other users are hidden", "absent"))
     findings = judge("clock.a_time_service_runs_where_the_peers_have_one", run)
     assert {finding.verdict for finding in findings} == {Verdict.PASS}

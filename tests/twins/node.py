@@ -144,6 +144,7 @@ def _proc(platform: Platform, n: int) -> Tree:
             for name in ("lo", *(nic.name for nic in platform.nics))
         ),
     }
+    tree["1/comm"] = "systemd\n"
     tree |= {f"{300 + i}/comm": f"{name[:15]}\n" for i, name in enumerate(platform.processes)}
     for nic in platform.nics:
         if nic.members:

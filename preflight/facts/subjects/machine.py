@@ -9,7 +9,7 @@ class Machine(Value, frozen=True, kw_only=True):
     """What should be the same on the nodes of a job, beside Python packages."""
 
     cpu_model: Text | Missing
-    time_services: tuple[Text, ...]  # programs that set the clock, of the processes that we see
+    time_services: tuple[Text, ...] | Missing  # programs that set the clock, of the processes that we see
     clock_is_synchronised: bool | Missing  # as the kernel says it
     rdma_core: Text | Missing  # the version in libibverbs' own name
     rdma_driver: Text | Missing  # of an OFED; the kernel's own drivers have none

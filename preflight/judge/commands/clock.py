@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from preflight.facts.value import present
 from preflight.judge.commands.words import Case, Remedy, Row, as_root
 
 
 def _synchronised(case: Case) -> Remedy:
     """Set the clock at once, by the service that runs there; chronyd corrects a large offset only on demand."""
-    if any("chrony" in service for service in case.node.machine.time_services):
+    services = present(case.node.machine.time_services, "time services")
+    if any("chrony" in service for service in services):
         return Remedy(as_root(case.node, "chronyc", "makestep"), as_root(case.node, "systemctl", "enable", "chronyd"))
     return Remedy(as_root(case.node, "timedatectl", "set-ntp", "true"))
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from preflight.node.agent.channel import Channel
 
 RECORDED = ("/sys/", "/proc/", "/dev/infiniband/", "/dev/nvidia-caps-imex-channels")
+FIRST = "/proc/1/comm"  # which a user sees only where /proc hides no process
 # Of other processes, only those that a check asks about are recorded.
 PROCESSES = (
     *("chronyd", "ntpd", "ntpsec", "openntpd", "systemd-timesyn", "ptp4l", "phc2sys"),
@@ -107,6 +108,8 @@ def tree(reads: Reads, *, kmsg: str) -> list[dict[str, Any]]:
     for path in [*wanted, *NAMES, *more(wanted)]:
         if not path.startswith("/proc/") or may_be_recorded(path):
             add(found, path)
+        elif path == FIRST and read(path):  # that there is one is told, and not which
+            found[path[1:]] = {"path": path[1:], "text": "init\n"}
     text = kernel_log(kmsg)
     return [*found.values(), *verbs_library(), *([{"path": "dev/kmsg", "text": text}] if text is not None else [])]
 

@@ -23,6 +23,7 @@ INSTRUCTIONS = (
     *("avx", "f16c", "fma", "avx2", "avx512f", "avx512bw", "avx512vl", "avx512_bf16", "amx_tile", "amx_bf16"),
     *("asimd", "sve", "sve2", "bf16", "i8mm"),
 )
+HIDDEN = "processes of other users are hidden here (hidepid)"
 TIME_ERROR = 5  # adjtimex: the clock is not synchronised
 TIMEX_BYTES = 512  # more than any struct timex
 
@@ -34,7 +35,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     processes = running(proc)
     return {
         **processor(proc),
-        "time_services": time_services(processes),
+        "time_services": time_services(processes) if sees_others(proc) else missing(HIDDEN, "absent"),
         "network_manager": network_manager(processes, ETC),
         "clock_is_synchronised": clock_is_synchronised(),
         "rdma_core": rdma_core(SYSTEM_LIBRARIES),
@@ -76,6 +77,14 @@ def instructions(text: str) -> Any:
 def time_services(processes: set[str]) -> list[str]:
     """The programs that set the clock, of the processes that we see."""
     return sorted(processes & set(TIME_SERVICES))
+
+
+def sees_others(proc: str) -> bool:
+    """Whether other users' processes may be seen: where /proc is mounted with hidepid, the first is not."""
+    try:
+        return bool(read_text(f"{proc}/1/comm"))
+    except OSError:
+        return False
 
 
 def network_manager(processes: set[str], etc: str) -> Any:

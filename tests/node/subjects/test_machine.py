@@ -44,7 +44,9 @@ def test_keepers_of_the_clock_are_found_among_the_processes(tmp_path):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
     (tmp_path / "9").mkdir()  # ended meanwhile
+    assert machine.sees_others(os.fspath(tmp_path))
     assert machine.time_services(machine.running(os.fspath(tmp_path))) == ["chronyd", "systemd-timesyn"]
+    assert not machine.sees_others(f"{tmp_path}/7")
 
 
 def test_the_first_compiler_on_the_path_counts(tmp_path):
