@@ -76,6 +76,12 @@ def full_table(folder: Folder, _platform: Platform) -> None:
     folder.write(f"{FILTER}/nf_conntrack_count", "65400\n")
 
 
+def full_group(folder: Folder, _platform: Platform) -> None:
+    """What an earlier job left has used up the processes of the control group."""
+    folder.write("sys/fs/cgroup/pids.max", "32768\n")
+    folder.write("sys/fs/cgroup/pids.current", "32700\n")
+
+
 LINES = (
     ("cgroup: fork rejected by pids controller in /user.slice/user-1000.slice/session-1.scope", "fork rejected"),
     ("VFS: file-max limit 100000 reached", "file-max limit"),
@@ -136,6 +142,14 @@ FAULTS = (
         is_plain,
     ),
     Fault("plain file in place of /dev/null", file("dev/null", "noise\n"), DEVICES, "/dev/null is no device", every),
+    Fault(
+        "shaped",
+        commands("tc qdisc add dev X root tbf rate 1gbit burst 256k latency 50ms"),
+        SETTINGS,
+        "interfaces: none on node[1-2], tbf on node3",
+        is_plain,
+    ),
+    Fault("few processes left", full_group, AT_ITS_BEST, "100% of the processes", lambda p: p.group.count("\n") == 0),
     Fault(
         "loopback without its address",
         commands("ip addr del 127.0.0.1/8 dev lo"),

@@ -64,6 +64,7 @@ class Kernel(Value, frozen=True, kw_only=True):
     bonds_unread: dict[Text, Missing] = msgspec.field(default_factory=dict)  # bond -> why its file tells nothing
     log: tuple[LogEvent, ...] | Missing = NOT_REPORTED
     cgroup_processes: Count | Missing = NOT_REPORTED  # processes and threads that the control group may have
+    cgroup_processes_held: float | Missing = NOT_REPORTED  # the share of these that are there
     # network interface -> rx/tx errors since it exists
     link_errors: dict[Text, Count] = msgspec.field(default_factory=dict)
     link_errors_unread: Missing = NOT_REPORTED  # why there are none, where the kernel's table could not be read

@@ -276,7 +276,7 @@ def cgroup(proc: str, root: str) -> dict[str, Any]:
     """The quotas of our own control group and of those above it, the tightest of each."""
     groups = _groups(proc, root)
     if isinstance(groups, dict):
-        names = ("cgroup_cpus", "cgroup_memory_bytes", "cgroup_processes", "cgroup_oom_kills")
+        names = ("cgroup_cpus", "cgroup_memory_bytes", "cgroup_processes", "cgroup_processes_held", "cgroup_oom_kills")
         return dict.fromkeys(names, groups)
 
     def quotas(controller: str) -> list[Any]:
@@ -290,12 +290,26 @@ def cgroup(proc: str, root: str) -> dict[str, Any]:
         ),
         "cgroup_memory_bytes": _tightest(quotas("memory")),
         "cgroup_processes": _tightest(quotas("pids")),
+        "cgroup_processes_held": _held([folder for folder, _, held in groups if "pids" in held]),
         # The innermost group's count is that of the job's own context.
         "cgroup_oom_kills": next(
             (kill for kill in kills if isinstance(kill, int) or kill["kind"] != "absent"),
             missing("the control group counts none", "absent"),
         ),
     }
+
+
+def _held(folders: list[str]) -> float | Missing:
+    """The largest share of its pids.max that a group has used; absent where none has such a quota."""
+    shares = []
+    for folder in folders:
+        most = _quota(f"{folder}/pids.max")
+        now = _quota(f"{folder}/pids.current") if isinstance(most, int) and most else None
+        if isinstance(now, dict):
+            return now
+        if isinstance(most, int) and isinstance(now, int):
+            shares.append(round(now / most, 2))
+    return max(shares) if shares else missing("the control group has no quota of processes", "absent")
 
 
 def _shares(folder: str, is_first: bool) -> list[float | Missing | None]:

@@ -27,6 +27,7 @@ MOVING = (
     "kernel.swap_used_bytes",
     "kernel.files_held",
     "kernel.connections_held",
+    "kernel.cgroup_processes_held",
     "kernel.log.*.age_seconds",
     "limits.shm_free_bytes",
     "limits.leftovers",

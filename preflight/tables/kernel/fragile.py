@@ -97,6 +97,12 @@ def _connections(node: NodeFacts) -> str:
     return words if held >= MOST_FILES else ""
 
 
+def _threads(node: NodeFacts) -> str:
+    held = present(node.kernel.cgroup_processes_held, "processes of the control group")
+    words = f"{held:.0%} of the processes and threads that this control group may have are there"
+    return words if held >= MOST_FILES else ""
+
+
 FRAGILE: tuple[Fault[NodeFacts], ...] = (
     Fault(
         "CPU governor", _governor, "`cpupower frequency-set -g performance` on the nodes named", "cpufreq, governors"
@@ -121,6 +127,13 @@ FRAGILE: tuple[Fault[NodeFacts], ...] = (
         _overcommit,
         "`sysctl -w vm.overcommit_memory=0` on the nodes named, and the same line in /etc/sysctl.d",
         "kernel, Documentation/mm/overcommit-accounting.rst",
+    ),
+    Fault(
+        "processes of the control group",
+        _threads,
+        "`ps -eLo user= | sort | uniq -c` on the nodes named; end what an earlier job left, or raise TasksMax, "
+        "`--pids-limit` or podPidsLimit",
+        "kernel, Documentation/admin-guide/cgroup-v2.rst, pids.current",
     ),
     Fault(
         "clock source",

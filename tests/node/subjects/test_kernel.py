@@ -81,6 +81,20 @@ def test_the_tightest_quota_of_all_groups_above_counts(tmp_path):
     assert (facts.cgroup_processes, facts.processes("unlimited"), facts.processes(512)) == (1024, 1024, 512)
 
 
+def test_the_share_of_processes_is_that_of_the_fullest_group(tmp_path):
+    """Only a group with a quota counts; where none has one there is no share."""
+    write(tmp_path, self__cgroup="0::/a/b\n", fs__cgroup__a__pids__max="unused")
+    base = tmp_path / "fs/cgroup/a"
+    (base / "b").mkdir()
+    assert collected(tmp_path).cgroup_processes_held.kind == "absent"
+    for folder, most, now in ((base, "4096", "1024"), (base / "b", "max", "4000")):
+        (folder / "pids.max").write_text(f"{most}\n")
+        (folder / "pids.current").write_text(f"{now}\n")
+    assert collected(tmp_path).cgroup_processes_held == 0.25
+    (base / "pids.current").write_text("many\n")
+    assert collected(tmp_path).cgroup_processes_held.kind == "failed"
+
+
 def test_the_older_groups_are_read_too(tmp_path):
     """Version 1 has a folder for each controller, and a large figure for no quota."""
     base = tmp_path / "fs/cgroup"
