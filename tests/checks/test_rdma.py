@@ -180,6 +180,12 @@ BROKEN = (
     ),
     Broken(SOUND, infiniband().broken_rdma_port("node2", sm_lid="0x0"), ("node2",), "it knows no subnet manager"),
     Broken(
+        SOUND,
+        infiniband().broken_rdma_port("node2", physical_state="LinkErrorRecovery"),
+        ("node2",),
+        "its link is in LinkErrorRecovery, though the port is active",
+    ),
+    Broken(
         SOUND, infiniband().broken_rdma_port("node2", pkeys=("0x7fff",)), ("node2",), "limited member only (0x7fff)"
     ),
     Broken(

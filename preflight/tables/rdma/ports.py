@@ -119,7 +119,22 @@ def _wide(hca: Hca) -> str:
     return f"one lane only, {hca.port.rate_text()}" if named and present(hca.port.rate_gbps, "rate") < 25 else ""
 
 
+# Steps of a link that is not up, through which one that stays active goes again and again.
+BETWEEN = ("LinkErrorRecovery", "PortConfigurationTraining", "Polling", "Sleep")
+
+
+def _recovering(hca: Hca) -> str:
+    state = present(hca.port.physical_state, "physical state")
+    return f"its link is in {state}, though the port is active" if hca.is_up and state in BETWEEN else ""
+
+
 FRAGILE = (
+    Fault(
+        "physical state",
+        _recovering,
+        "reseat or replace the cable of the port on the nodes named (`mlxlink -d <device> -m -c`, `perfquery`)",
+        "InfiniBand Architecture Specification, PortInfo.PortPhysicalState",
+    ),
     Fault(
         "known subnet manager",
         _without_manager,
