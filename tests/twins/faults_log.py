@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from .faults import Fault, Fits, Plant, logged
-from .faults_gpu import is_amd, is_confined, lost_gpu, of
-from .faults_rdma import has_ports
+from dataclasses import replace
+
+from .faults import Fault, Fits, Plant, both, file, gone, logged
+from .faults_gpu import AMD, is_amd, is_confined, lost_gpu, of
+from .faults_rdma import has_ports, is_efa
 from .folder import Folder
 from .platform import Platform
 
@@ -166,6 +168,13 @@ HOST = (
     ("poisoned memory", "Memory failure: 0x1a2b: Killing python:4711 due to hardware memory corruption", "Killing"),
     ("NMI", "NMI: PCI system error (SERR) for reason a1 on CPU 0.", "SERR"),
     ("clock of the CPUs", "clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable", "tsc"),
+    ("record of the last boot", "BERT: Error records from previous boot: [Hardware Error]: event severity: fatal",
+     "previous boot"),
+    ("record of firmware", "{1}[Hardware Error]: event severity: recoverable", "recoverable"),
+    ("port contained by firmware", "pcieport 0000:10:01.0: EDR: EDR event received", "EDR"),
+    ("adapter not initialised", "mlx5_core 0000:e1:00.0: probe_one:1688: mlx5_init_one failed with error code -110",
+     "mlx5_init_one"),
+    ("Slingshot", "cxi_core 0000:c3:00.0: cxi3[hsn3]: C_EC_UNCOR_NS: C1_PCT error: tct_cam_ucor (42)", "tct_cam_ucor"),
     ("port contained", "pcieport 0000:10:01.0: DPC: containment event, status:0x1f01 source:0x0000", "DPC"),
     ("slot without its card", "pcieport 0000:10:01.0: pciehp: Slot(12): Link Down", "Slot(12)"),
     ("device gone", "nvidia 0000:13:00.0: Unable to change power state from D3cold to D0, device inaccessible",
@@ -192,6 +201,12 @@ HOST = (
 GPU_HOST = (
     ("GSP silent", "NVRM: _kgspIsHeartbeatTimedOut: Heartbeat timed out, gpu 0000:13:00.0", "Heartbeat"),
     ("GSP crashed", "NVRM: kgspHealthCheck_TU102: ****** GSP-CrashCat Report *******", "GSP-CrashCat"),
+    (
+        "reset required",
+        "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x62)",
+        "RESET_REQUIRED",
+    ),
+    ("NVSwitch not probed", "nvidia-nvswitch: probe of 0000:f5:00.0 failed with error -5", "nvswitch"),
     ("without its memory", "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:", "I/O region"),
 )
 LOST_HOST = (  # of a GPU that the driver does not list
@@ -214,6 +229,13 @@ AMD_HOST = (
      "unrecoverable"),
     ("amdgpu beyond its threshold", "amdgpu 0000:13:00.0: amdgpu: RAS records:260 exceed, GPU will not be initialized.",
      "RAS records"),
+    ("amdgpu without atomics", "kfd kfd: amdgpu: skipped device 1002:74a1, PCI rejects atomics 730<0", "atomics"),
+    ("amdgpu not initialised", "[drm:amdgpu_device_ip_init [amdgpu]] *ERROR* hw_init of IP block <psp> failed -62",
+     "IP block"),
+    ("amdgpu throttled", "amdgpu 0000:13:00.0: amdgpu: WARN: GPU is throttled, expect performance decrease. HBM",
+     "throttled"),
+    ("amdgpu deferred", "amdgpu 0000:13:00.0: amdgpu: {5} socket: 0, 3 new deferred hardware errors detected in umc",
+     "deferred"),
     ("amdgpu controller", "amdgpu 0000:13:00.0: amdgpu: SMU: I'm not done with your previous command!", "SMU"),
 )  # fmt: skip
 LINES += tuple((name, text, LOG, words, logs) for name, text, words in HOST)
@@ -233,8 +255,41 @@ def lost_since(age_seconds: float, text: str) -> Plant:
     return plant
 
 
+def unloaded(*modules: str) -> Plant:
+    """Modules that are not loaded; others are, on every machine."""
+
+    def plant(folder: Folder, _: Platform) -> None:
+        text = folder.path("proc/modules").read_text()
+        kept = [line for line in text.splitlines() if line.split(" ", 1)[0] not in modules]
+        folder.write("proc/modules", "".join(f"{line}\n" for line in kept) or "loop 1 0 - Live 0x0000000000000000\n")
+
+    return plant
+
+
+AGAINST = "disagrees about version of symbol"
+MAGIC = "nvidia: version magic '6.8.0-45-generic SMP mod_unload ' should be '6.8.0-47-generic SMP mod_unload '"
+ABSENT = "Unable to detect any GPU devices, check amdgpu version and module status (sudo modprobe amdgpu)\n"
+NO_RDMA = gone("sys/class/infiniband")
+DRIVERLESS = both(gone("usr/local/bin/nvidia-smi", "proc/driver"), unloaded("nvidia", "nvidia_uvm", "nvidia_peermem"))
+REFUSED = (
+    Fault("driver of another kernel", both(DRIVERLESS, logged(MAGIC)), LOG, "version magic",
+          of(lambda p: logs(p) and p.gpus.is_on_bus)),
+    Fault("driver without a key", both(DRIVERLESS, logged("Loading of module with unavailable key is rejected")),
+          LOG, "unavailable key", of(lambda p: logs(p) and p.gpus.is_on_bus)),
+    Fault("module of CUDA refused", both(unloaded("nvidia_uvm"), logged("nvidia_uvm: Unknown symbol nvUvm (err -2)")),
+          GPU_LOG, "CUDA cannot start", of(lambda p: logs(p) and "nvidia" in p.modules)),
+    Fault("peermem refused", both(unloaded("nvidia_peermem"), logged(f"nvidia_peermem: {AGAINST} ib_register_client")),
+          LOG, "nvidia_peermem", of(lambda p: logs(p) and "nvidia_peermem" in p.modules and not p.gpus.is_open)),
+    Fault("driver of the adapters refused", both(unloaded("mlx5_ib"), NO_RDMA, logged(f"mlx5_ib: {AGAINST} mlx5_x")),
+          LOG, "mlx5_ib", lambda p: logs(p) and of_vendor("0x15b3")(p)),
+    Fault("driver of EFA refused", both(unloaded("efa"), NO_RDMA, logged("efa: Unknown symbol ib_umem_get (err -2)")),
+          LOG, "efa", lambda p: logs(p) and is_efa(p) and p.gpus is not None),
+    Fault("amdgpu refused", both(unloaded("amdgpu"), file(AMD, ABSENT), logged(f"amdgpu: {AGAINST} module_layout")),
+          LOG, "amdgpu", lambda p: is_amd(p) and logs(p)),
+)  # fmt: skip
 several = of(lambda p: logs(p) and p.gpus.count > 1 and not is_confined(p))  # type: ignore[union-attr]
 FAULTS = (
     *(Fault(f"log: {name}", logged(text), check, words, fits) for name, text, check, words, fits in LINES),
+    *(replace(fault, name=f"log: {fault.name}") for fault in REFUSED),
     *(Fault(f"log: {name}", lost_since(age, text), GPU_LOG, words, several) for name, age, text, words in LOST_HOST),
 )

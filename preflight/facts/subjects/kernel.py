@@ -16,10 +16,10 @@ class LogEvent(Value, frozen=True):
     # "xid", "sxid", "driver", "oom", "pcie", "link", "rdma", "network", "machine", "hang", "crash", "storage",
     # "wear" of a GPU, "accelerator" of another kind, "bandwidth" and "power" of a PCIe device, "denied" of its file,
     # "refused" by a limit,
-    # "virtual" of a guest's interface
+    # "virtual" of a guest's interface, "module" that the kernel refused
     kind: Text
     code: Count  # the Xid; 0 elsewhere
-    device: Text  # PCI address or device name, "" where the line has none
+    device: Text  # PCI address, or name of a device or module, "" where the line has none
     age_seconds: float
     text: Text
 

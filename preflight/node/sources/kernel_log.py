@@ -57,6 +57,11 @@ SIGNS = (
     *(b"{ name_connect }", b"{ name_bind }"),
     *(b"Malicious Driver", b"after probe failure", b"beegfs: ", b"ncountered a global fatal", b"uvm encountered"),
     *(b"lost from bus", b"unrecoverable state", b"NOT usable", b"heartbeat failed", b"declared device"),
+    *(b"Unknown symbol", b"version of symbol", b"duplicate symbol", b"version magic", b"this_module section"),
+    *(b" is rejected", b"unsigned module", b"unmasked uncorrectable", b" ERR_FATAL", b"EDR event", b"C_EC_UNCOR"),
+    *(b"C_EC_CRIT", b"C_EC_DEGRD", b"CXI_EVENT_LINK_DOWN", b"init_hw failed", b"rejects atomics", b" topology failure"),
+    *(b"of IP block", b"fence wait loop timeout", b"deferred hardware", b"is throttled", b"thermal throttling"),
+    *(b"No response msg_reg",),
 )
 XID = r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:\d+)?\)?: (\d+),?"  # of a slice of MIG: GPU-I
 SXID = r"SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+), (?:Non-fatal|Fatal)"
@@ -64,11 +69,12 @@ LOADED = "loaded"
 AT_LOADING = r"probe (?:of|with)|PCI I/O region|The NVIDIA GPU"  # logged of a GPU before the line LOADED
 LOADING_S = 30.0
 LINK = "link"
+MODULE = "module"  # one that the kernel refused
 BANDWIDTH = "bandwidth"  # logged when a PCIe device is found
 POWER = "power"  # logged when an adapter is started
 VIRTUAL = "virtual"  # logged when a guest's interface goes over to a function of the host's adapter, or back
 LIMITED = (r"limited by", r"insufficient", r"switched from VF")
-STATES = (BANDWIDTH, POWER, VIRTUAL)  # what holds is what was said last
+STATES = (BANDWIDTH, POWER, VIRTUAL, MODULE)  # what holds is what was said last
 ADAPTERS = r"mlx\w+|bnxt_\w+|irdma|ice|i40e|efa|ena|gve|mana|hfi1|ionic\w*|cxi\w*"
 AT_START_S = 600.0  # while drivers and services come up, links go down and up as they are configured
 # Devices that were denied to a job, by context and path: what a desktop or a service was denied does not matter.
@@ -82,6 +88,16 @@ DENIED = (
 )
 # A drive without a medium, as every virtual machine and every BMC has one, fails to read it at each start.
 WITH_MEDIUM = r"(?!fd\d|sr\d)"
+# Firmware's record of an error: the first line has its severity, further ones its kind and its device.
+RECORD, SEVERITY = "[Hardware Error]:", " event severity: "
+DETAIL = r"\[Hardware Error\]: +((?:section_type|error_type|device_id): .*)"
+OF_LAST_BOOT = "BERT: Error records from previous boot:"
+# Each symbol that a module lacks has a line.
+REFUSED = (
+    r"^(?:module )?\w+: (?:Unknown symbol |disagrees about version of symbol |exports duplicate symbol "
+    r"|version magic '|\.gnu\.linkonce\.this_module section size )"
+    r"|Loading of (?:unsigned module|module with .*) is rejected|unsigned module loading is restricted"
+)
 # Kind, words that a line must have, and where its device stands.
 KINDS = (
     (
@@ -89,18 +105,30 @@ KINDS = (
         r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d+)|killed due to inadequate hugepage pool",
         "",
     ),
-    ("pcie", r"AER: .*(?:Uncorrect|Fatal)|PCIe Bus Error: severity=Uncorrect|DPC: containment event", "pci"),
     (
         "pcie",
-        r"Slot\(\S+\): (?:Link Down|Card not present)|DMAR: .*\bfault addr|AMD-Vi: .*IO_PAGE_FAULT|PCI system error",
+        r"AER: .*(?:Uncorrect|Fatal)|PCIe Bus Error: severity=Uncorrect|DPC: (?:containment event|.* detected$)",
         "pci",
     ),
+    (
+        "pcie",
+        r"Slot\(\S+\): (?:Link Down|Card not present|Power fault)|EDR: EDR event received",
+        "pci",
+    ),
+    ("pcie", r"DMAR: .*\bfault addr|AMD-Vi: .*IO_PAGE_FAULT|PCI system error", "pci"),
     ("pcie", r": .*, device inaccessible$|not ready \d+ms after .*; giving up", "pci"),
     (VIRTUAL, r"hv_netvsc .*Data path switched (?:to|from) VF: ", "interface"),
     (BANDWIDTH, r"Gb/s available PCIe bandwidth", "pci"),
     (POWER, r"mlx\w+ .*sufficient power (?:\(|on the PCIe slot)", "pci"),
     (LINK, r"\bLink (?:is )?[Dd]own\b|link status definitely down", "pci"),
-    (LINK, r"hfi1.*logical state changed to PORT_DOWN", "pci"),
+    (LINK, r"hfi1.*logical state changed to PORT_DOWN|cxi_\w+ .*CXI_EVENT_LINK_DOWN", "pci"),
+    # An aborted request is what a corrected error of PCIe leaves behind.
+    (
+        "rdma",
+        r"cxi_\w+ .*(?:C_EC_(?:UNCOR|CRIT|DEGRD)\w*: \w+ error: (?!pri_rbyp_abort)|init_hw failed)",
+        "pci",
+    ),
+    ("rdma", r"mlx5_core .*(?:mlx5_(?:init|load)_one failed|RX timeout on channel)", "pci"),
     ("rdma", r"(?:mlx\w+|bnxt_\w+|irdma|efa).*(?:health compromised|assert_|fatal)", "pci"),
     (
         "rdma",
@@ -145,6 +173,7 @@ KINDS = (
     ("denied", DENIED, ""),
     # A corrected error is none: it says so itself, or has no severity.
     ("machine", r"\[Hardware Error\]: .*(?:Machine Check Exception|(?i:uncorrected|fatal))|EDAC \w+: \d+ UE ", ""),
+    ("machine", r"\[Hardware Error\]: event severity: recoverable", ""),
     ("machine", r"CPU\d+: (?:Package|Core) temperature.* above threshold, cpu clock throttled", ""),
     ("machine", r"Memory failure: .*(?:SIGBUS|SIGKILL|Killing|corruption)|Uncorrected hardware memory error", ""),
     ("machine", r"critical temperature reached|Marking clocksource '\w+' as unstable|NMI: .*(?:SERR|IOCK|parity)", ""),
@@ -193,14 +222,20 @@ KINDS = (
         "",
     ),
     (LOADED, r"NVRM: loading NVIDIA UNIX", ""),
+    (MODULE, REFUSED, MODULE),
     ("driver", r"NVRM: (?:GPU .* has fallen off the bus|(?:GPU \S+ )?RmInitAdapter failed)", "pci"),
     ("driver", r"NVRM: .*(?:[Hh]eartbeat timed out|GSP-CrashCat Report|PCI I/O region assigned .* is invalid)", "pci"),
     ("driver", r"nvidia-uvm: .*Encountered a global fatal error|NVRM: .*uvm encountered global fatal error", ""),
-    ("driver", r"NVRM: The NVIDIA GPU .*(?:is not supported|fallen off the bus)", "pci"),
-    ("driver", r"(?:nvidia|amdgpu): probe of .* failed with|probe with driver (?:nvidia|amdgpu) failed with", "pci"),
+    ("driver", r"NVRM: The NVIDIA GPU .*(?:is not supported|fallen off the bus|requires use of)", "pci"),
+    ("driver", r"NVRM: .*\[NV_ERR_RESET_REQUIRED\]", ""),
     (
         "driver",
-        r"amdgpu.* (?:GPU reset begin|GPU is in BAD status|GPU reset end with ret)|amdgpu_job_timedout",
+        r"(?:nvidia|nvidia-nvswitch|amdgpu): probe of .* failed|probe with driver (?:nvidia\S*|amdgpu) failed",
+        "pci",
+    ),
+    (
+        "driver",
+        r"amdgpu.* (?:GPU reset begin|GPU is in BAD status|GPU reset end with ret)|amdgpu_job_timedout(?!.* soft)",
         "pci",
     ),
     # "no uncorrectable hardware errors detected" is its answer to a query, and no fault.
@@ -209,17 +244,25 @@ KINDS = (
         r"amdgpu.*(?:[1-9]\d* (?:new )?uncorrectable hardware errors detected|[Uu]ncorrectable hardware error\()",
         "pci",
     ),
-    ("driver", r"amdgpu [0-9a-f:.]+: amdgpu: ring \S+ timeout, ", "pci"),
+    ("driver", r"amdgpu [0-9a-f:.]+: amdgpu: ring \S+ timeout, (?!but soft recovered)", "pci"),
     ("driver", r"amdgpu.* (?:Fatal error during GPU init|ASIC temperature fault|GPU Recovery Failed)", "pci"),
     ("driver", r"amdgpu.* (?:device lost from bus|GPU will not be initialized)", "pci"),
-    ("driver", r"The cp might be in an unrecoverable state", ""),
-    ("accelerator", r"habanalabs .*(?:NOT usable|heartbeat failed)|Xe has declared device .* as wedged", "pci"),
-    ("wear", r"amdgpu.* [Pp]oison (?:is consumed|consumption)", "pci"),
+    ("driver", r"amdgpu.* (?:hw|sw)_init of IP block .* failed|amdgpu.* XGMI: .* topology failure", "pci"),
     (
-        "wear",
-        r"amdgpu.* (?:Saved bad pages \d+ reaches|RAS records:\d+ exceed|SMU: I'm not done with your previous command)",
+        "driver",
+        r"amdgpu: skipped device .*PCI rejects atomics|(?:cp|MES) might be in (?:an )?unrecoverable state",
         "pci",
     ),
+    ("driver", r"amdgpu: qcm fence wait loop timeout", ""),
+    ("accelerator", r"habanalabs .*(?:NOT usable|heartbeat failed)|Xe has declared device .* as wedged", "pci"),
+    ("wear", r"amdgpu.* (?:[Pp]oison (?:is consumed|consumption)|[1-9]\d* new deferred hardware errors)", "pci"),
+    (
+        "wear",
+        r"amdgpu.* (?:Saved bad pages \d+ reaches|RAS records:\d+ exceed|SMU: (?:I'm not done with your|No response))",
+        "pci",
+    ),
+    # At the cap of its power (PPT) a healthy GPU is throttled too.
+    ("wear", r"amdgpu.* WARN: GPU (?:thermal throttling|is throttled.*(?i:thermal|prochot|socket|hbm|vr))", "pci"),
 )
 # The driver recovered a device, or took it anew: what of these kinds it reported of it before is over.
 RECOVERED = (
@@ -228,8 +271,10 @@ RECOVERED = (
     (("rdma",), r"mlx5_core .*(?:health recovery succeeded|: firmware version: )"),
 )
 OF_MEMORY = "ncorrectable"  # which a reset does not mend for good
+OF_MODULE = r"^(?!Lockdown)(?:module )?(\w+): "
 PCI = r"\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?)\b"
 INTERFACE = r" (\S+): "
+PLACES = {"pci": PCI, "interface": INTERFACE, MODULE: OF_MODULE}
 OF_DRIVER = ("xid", "sxid", "driver")
 MOST_EVENTS = 200
 MOST_SECONDS = 4.0  # a buffer of 16 MiB takes a tenth of that on a machine at rest
@@ -304,13 +349,18 @@ def parse(lines: list[str], *, now_s: float) -> list[dict[str, Any]]:
     """The events among records "6,1234,5678901,-;text"; the third figure is microseconds since the start."""
     found: list[dict[str, Any]] = []
     limited: dict[tuple[str, str], dict[str, Any]] = {}  # by kind and device: a later line replaces it
+    heading = ""  # of firmware's records
     for record in lines:
         head, separator, text = record.partition(";")
         fields = head.split(",")
         if not separator or len(fields) < 3 or not fields[2].isdecimal():
             continue
-        at_s = int(fields[2]) / 1e6
-        event = event_in(in_one_line(text.splitlines()[0] if text else ""))
+        at_s, text = int(fields[2]) / 1e6, text.partition("\n")[0]
+        if found and RECORD in text and is_of_record(found[-1], text, age_s=now_s - at_s):
+            found[-1] = with_detail(found[-1], text)
+            continue
+        heading = text if text.startswith(OF_LAST_BOOT) else heading if RECORD in text else ""
+        event = event_in(in_one_line(f"{heading} {text}" if heading != text else text))
         if event.get("kind") == LOADED:  # the driver was loaded again: its earlier reports are over
             found = [one for one in found if one["kind"] not in OF_DRIVER or is_of_loading(one, now_s - at_s)]
             continue
@@ -320,11 +370,26 @@ def parse(lines: list[str], *, now_s: float) -> list[dict[str, Any]]:
             place = event["kind"], event["device"]
             if event["kind"] not in STATES:
                 found.append(event)
-            elif any(words in event["text"] for words in LIMITED):
+            elif event["kind"] == MODULE or any(words in event["text"] for words in LIMITED):
                 limited[place] = event
             else:
                 limited.pop(place, None)
     return [*list(limited.values())[:MOST_EVENTS], *found[-MOST_EVENTS:]]
+
+
+def is_of_record(event: dict[str, Any], text: str, *, age_s: float) -> bool:
+    """Whether a line belongs to firmware's record whose first line is the event."""
+    head, _, rest = text.partition(RECORD)
+    begun = event["text"].removeprefix(OF_LAST_BOOT).strip().startswith(f"{head}{RECORD}{SEVERITY}")
+    return begun and not rest.startswith(SEVERITY) and event["age_seconds"] - age_s < 1.0
+
+
+def with_detail(event: dict[str, Any], text: str) -> dict[str, Any]:
+    """The event with what a further line of its record tells: of what kind the error is, and of which device."""
+    import re
+
+    found = re.search(DETAIL, text)
+    return {**event, "text": f"{event['text']}, {found.group(1)}"[:300]} if found else event
 
 
 def without_recovered(found: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
@@ -345,7 +410,8 @@ def is_of_use(text: str) -> bool:
     """Whether a line reports an event, or the end of one."""
     import re
 
-    return bool(event_in(text)) or any(re.search(words, text) for _, words in RECOVERED)
+    words = (DETAIL, OF_LAST_BOOT, *(words for _, words in RECOVERED))
+    return bool(event_in(text)) or any(re.search(each, text) for each in words)
 
 
 def in_one_line(text: str) -> str:
@@ -372,6 +438,6 @@ def event_in(text: str) -> dict[str, Any]:
         return {"kind": "xid", "code": int(xid.group(2)), "device": xid.group(1).lower(), "text": text[:300]}
     for kind, words, device in KINDS:
         if re.search(words, text):
-            place = re.search({"pci": PCI, "interface": INTERFACE}[device], text) if device else None
+            place = re.search(PLACES[device], text) if device else None
             return {"kind": kind, "code": 0, "device": place.group(1) if place else "", "text": text[:300]}
     return {}

@@ -13,6 +13,7 @@ from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import present
 from preflight.tables import xids
 from preflight.tables.faults import Fault
+from preflight.tables.gpus import drivers
 from preflight.tables.gpus.slowed import WATCH
 
 LOOK_AT_AMD = (
@@ -99,6 +100,7 @@ def _wearing_since(node: NodeFacts) -> str:
 
 LOG = (
     Fault("kernel log", _logged, "", xids.SOURCE),
+    Fault("module of CUDA", drivers.without_uvm, drivers.FIX, drivers.SOURCE),
     Fault("wear", _worn, WATCH, xids.SOURCE, is_advisory=True),
     Fault("wear of AMD's", _wearing, LOOK_AT_AMD, "kernel, drivers/gpu/drm/amd", is_advisory=True),
 )

@@ -76,6 +76,12 @@ SAME = (
         "`nvidia-smi topo -m` on a node named and on one that is not; reset the GPUs, look at their bridges",
     ),
     Row(
+        "NVSwitches",
+        lambda node: str(node.gpu.switches),
+        "`lspci -d 10de: | grep -i bridge` on a node named and on one that is not; power-cycle the nodes with fewer "
+        "(a reboot is not enough), and have the baseboard looked at",
+    ),
+    Row(
         "IOMMU of the GPUs",
         _iommus,
         "start the kernel of the nodes named with the others' options (`iommu=pt`), or set the BIOS as on the others",

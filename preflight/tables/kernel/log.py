@@ -5,6 +5,7 @@ from __future__ import annotations
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import present
 from preflight.tables.faults import Fault
+from preflight.tables.gpus import drivers
 from preflight.tables.kernel.fragile import processes
 
 LOG_SECONDS = 24 * 3600.0
@@ -23,6 +24,14 @@ LOG: tuple[Fault[NodeFacts], ...] = (
         lambda node: _logged(node, "oom"),
         "find what took the memory (`dmesg -T | grep -i 'killed process'`); give the job more, or end the other",
         "kernel, mm/oom_kill.c",
+    ),
+    Fault("refused drivers", drivers.refused, drivers.FIX, drivers.SOURCE),
+    Fault(
+        "GPUs that are not listed",
+        drivers.unlisted,
+        "`dmesg -T | grep -i -e nvrm -e amdgpu` on the nodes named; install the driver that the line asks for, or "
+        "reboot, and replace the GPU if it comes back",
+        "NVIDIA open-gpu-kernel-modules: nv-pci.c",
     ),
     Fault("PCIe errors", lambda node: _logged(node, "pcie"), "reseat the device on the nodes named", "PCIe AER"),
     Fault(

@@ -33,6 +33,10 @@ LINES = {
         "amdgpu 0000:13:00.0: amdgpu: GPU reset end with ret = -62",
         "amdgpu 0000:13:00.0: amdgpu: GPU Recovery Failed: -19",
         "amdgpu 0000:13:00.0: amdgpu: device lost from bus!",
+        "amdgpu 0000:13:00.0: amdgpu: XGMI: Set topology failure on device 5a3b2c, hive 9f21, ret -22",
+        "amdgpu 0000:13:00.0: amdgpu: MES might be in unrecoverable state, issue a GPU reset",
+        "nvidia-nvswitch: probe of 0000:13:00.0 failed with error -5",
+        "nvidia-nvswitch 0000:13:00.0: probe with driver nvidia-nvswitch failed with error -5",
     ),
     ("driver", 0, "0000:c1:00.0"): ("NVRM: GPU 0000:c1:00.0: GPU has fallen off the bus.",),
     ("oom", 0, ""): (
@@ -53,6 +57,11 @@ LINES = {
         "mlx5_core 0000:c1:00.0 eth1: TX timeout detected",
         "mlx5_core 0000:c1:00.0: mlx5_handle_bad_state:203:(pid 8): handling bad device here",
         "mlx5_core: probe of 0000:c1:00.0 failed with error -16",
+        "mlx5_core 0000:c1:00.0: probe_one:1688:(pid 1): mlx5_init_one failed with error code -110",
+        "mlx5_core 0000:c1:00.0 eth3: RX timeout on channel: 3, ICOSQ: 0x11c RQ: 0x119, CQ: 0x49f",
+        "cxi_core 0000:c1:00.0: cxi0[hsn0]: C_EC_CRIT: C_PCT_EXT error: tct_tbl_dealloc (18)",
+        "cxi_core 0000:c1:00.0: cxi3[hsn3]: C_EC_UNCOR_NS: C1_PCT error: tct_cam_ucor (42)",
+        "cxi_core 0000:c1:00.0: cxi0[] init_hw failed: -12",
         "mlx5_core 0000:c1:00.0: Firmware over 120000 MS in pre-initializing state, aborting",
     ),
     ("network", 0, "0000:31:00.0"): (
@@ -114,6 +123,10 @@ LINES = {
         "nvidia-uvm: uvm_global.c:412 Encountered a global fatal error: ROBUST_CHANNEL_FAULT",
         "NVRM: nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot to recover.",
         "NVRM: _kgspRpcRecvPoll: GSP RM heartbeat timed out for fn 78!",
+        "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x62) returned from x",
+        "[drm:amdgpu_device_ip_init [amdgpu]] *ERROR* hw_init of IP block <psp> failed -62",
+        "amdgpu: qcm fence wait loop timeout expired",
+        "kfd kfd: amdgpu: skipped device 1002:74a1, PCI rejects atomics 730<0",
     ),
     ("network", 0, "0000:00:0b.0"): (
         "gve 0000:00:0b.0: Device requested reset.",
@@ -130,12 +143,17 @@ LINES = {
     ("pcie", 0, ""): ("DMAR: [DMA Read NO_PASID] Request device [13:00.0] fault addr 0x7f2b0000",),
     ("pcie", 0, "0000:10:01.0"): (
         "pcieport 0000:10:01.0: DPC: containment event, status:0x1f01",
+        "pcieport 0000:10:01.0: DPC: unmasked uncorrectable error detected",
+        "pcieport 0000:10:01.0: EDR: EDR event received",
         "pcieport 0000:10:01.0: pciehp: Slot(3): Card not present",
     ),
     ("wear", 0, "0000:13:00.0"): (
         "amdgpu 0000:13:00.0: amdgpu: {3} RAS poison consumption, kick off gpu reset flow",
         "amdgpu 0000:13:00.0: amdgpu: Saved bad pages 32 reaches threshold value 32",
         "amdgpu 0000:13:00.0: amdgpu: SMU: I'm not done with your previous command!",
+        "amdgpu 0000:13:00.0: amdgpu: SMU: No response msg_reg: 1f resp_reg: 0",
+        "amdgpu 0000:13:00.0: amdgpu: {5} socket: 0, die: 0, 3 new deferred hardware errors detected in umc block",
+        "amdgpu 0000:13:00.0: amdgpu: WARN: GPU is throttled, expect performance decrease. HBM",
     ),
     ("accelerator", 0, "0000:1a:00.0"): ("habanalabs 0000:1a:00.0: Failed to initialize hl2. Device is NOT usable !",),
     ("rdma", 0, "0000:4c:00.0"): ("ice 0000:4c:00.0 rocep76s0: Requesting a reset",),
@@ -158,6 +176,19 @@ LINES = {
     ("pcie", 0, "0000:13:00.0"): (
         "nvidia 0000:13:00.0: Unable to change power state from D3cold to D0, device inaccessible",
         "pci 0000:13:00.0: not ready 65535ms after bus reset; giving up",
+    ),
+    ("module", 0, "nvidia_peermem"): (
+        "nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client",
+        "nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -22)",
+    ),
+    ("module", 0, "nvidia"): (
+        "nvidia: version magic '6.8.0-45-generic SMP mod_unload ' should be '6.8.0-47-generic SMP mod_unload '",
+        "module nvidia: .gnu.linkonce.this_module section size must match the kernel's built struct module size",
+    ),
+    ("module", 0, ""): (
+        "Loading of unsigned module is rejected",
+        "Loading of module with unavailable key is rejected",
+        "Lockdown: modprobe: unsigned module loading is restricted; see man kernel_lockdown.7",
     ),
     ("power", 0, "0000:e1:00.0"): (
         "mlx5_core 0000:e1:00.0: mlx5_pcie_event:299:(pid 1): Detected insufficient power on the PCIe slot (27W).",
@@ -200,6 +231,16 @@ def test_a_telling_line_gives_its_kind_and_device(line, event):
         "6,1,2,-;mlx5_core 0000:41:00.0: port_module:238:(pid 0): Port module event: module 0, Cable unplugged",
         "6,1,2,-;ionic 0000:24:00.0: FW heartbeat restored at 1342169690",
         "6,1,2,-;snd_soc: probe of sof failed with error -2",
+        "6,1,2,-;nvidia: module verification failed: signature and/or required key missing - tainting kernel",
+        "6,1,2,-;PKCS#7 signature not signed with a trusted key",
+        "6,1,2,-;amdgpu 0000:13:00.0: amdgpu: ring comp_1.0.1 timeout, but soft recovered",
+        "6,1,2,-;[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx timeout, but soft recovered",
+        "6,1,2,-;amdgpu 0000:13:00.0: amdgpu: WARN: GPU is throttled, expect performance decrease. PPT",
+        "6,1,2,-;cxi_core 0000:41:00.0: cxi0[hsn0]: C_EC_CRIT: C_PI_IPD_EXT error: pri_rbyp_abort (44)",
+        "6,1,2,-;cxi_core 0000:41:00.0: cxi0[hsn0]: C_EC_BADCON_S: C_RMU error: ptl_invld_vni (49)",
+        "6,1,2,-;cxi_core 0000:c3:00.0: cxi3[hsn3]: C_EC_UNCOR_NS: C_PCT_ERR_INFO_MEM 3f1d900400000000",
+        "6,1,2,-;pcieport 0000:00:01.0: DPC: error containment capabilities: Int Msg #0, RPExt+ PoisonedTLP+",
+        "6,1,2,-;mlx5_core 0000:d2:00.0: mlx5_cmd_out_err:838:(pid 7): ACCESS_REG(0x805) op_mod(0x1) failed",
         "6,1,2,-;blk_update_request: I/O error, dev fd0, sector 0 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0",
         "6,1,2,-;Buffer I/O error on dev fd0, logical block 0, async page read",
         "6,1,2,-;Buffer I/O error on device sr0, logical block 508965",
@@ -228,6 +269,7 @@ def test_other_lines_are_of_no_concern(record):
         "mlx5_core 0000:41:00.0 ens1f0np0: Link down",
         "hfi1 0000:24:00.0: hfi1_0: logical state changed to PORT_DOWN (0x1)",
         "ixgbe 0000:41:00.0 eno1: NIC Link is Down",
+        "cxi_core 0000:c3:00.0: cxi3[hsn3] CXI_EVENT_LINK_DOWN",
         "bond0: (slave eno1): link status definitely down, disabling slave",
     ],
 )
@@ -321,6 +363,45 @@ def test_lines_that_can_report_nothing_are_not_searched():
     telling = "3,9,5000000,-;NVRM: Xid (PCI:0000:07:00): 95, x"
     assert kernel_log.of_interest("\n".join([*noise, telling, *noise]).encode()) == [telling.encode()]
     assert kernel_log.of_interest("\n".join(noise).encode()) == []
+
+
+def test_a_module_is_refused_once_whatever_number_of_symbols_it_lacks():
+    """A driver that was built against another kernel has a line for each of them."""
+    lines = [f"irdma: Unknown symbol ib_{number} (err -22)" for number in range(300)]
+    events = kernel_log.parse([f"3,1,{number},-;{line}" for number, line in enumerate(lines)], now_s=1.0)
+    assert [(event["kind"], event["device"]) for event in events] == [("module", "irdma")]
+
+
+FATAL = (
+    "BERT: Error records from previous boot:",
+    "[Hardware Error]: event severity: fatal",
+    "[Hardware Error]:  Error 0, type: fatal",
+    "[Hardware Error]:   section_type: PCIe error",
+    "[Hardware Error]:   device_id: 0000:15:01.0",
+)
+
+
+def test_a_record_of_firmware_is_one_event_with_the_kind_of_the_error_and_its_device():
+    """Its lines are told as one, and those of the last boot as such."""
+    (event,) = kernel_log.parse([f"3,1,900000,-;{line}" for line in FATAL], now_s=65.0)
+    assert event["kind"] == "machine"
+    assert event["text"] == f"{FATAL[0]} {FATAL[1]}, section_type: PCIe error, device_id: 0000:15:01.0"
+
+
+@pytest.mark.parametrize(("severity", "events"), [("recoverable", 2), ("corrected", 0)])
+def test_each_record_of_firmware_is_an_event_of_its_own(severity, events):
+    """What was corrected is none."""
+    record = (f"[Hardware Error]: event severity: {severity}", "[Hardware Error]:   section_type: memory error")
+    lines = [f"{{{number}}}{line}" for number in (1, 2) for line in record]
+    found = kernel_log.parse([f"3,1,900000,-;{line}" for line in lines], now_s=65.0)
+    assert len(found) == events
+    assert all(event["text"].endswith("section_type: memory error") for event in found)
+
+
+def test_a_machine_check_after_a_record_of_firmware_is_told_too():
+    """It belongs to another report, whatever came just before."""
+    lines = [*FATAL[1:3], "mce: [Hardware Error]: CPU 12: Machine Check Exception: 5 Bank 4: be00000000800400"]
+    assert len(kernel_log.parse([f"3,1,900000,-;{line}" for line in lines], now_s=65.0)) == 2
 
 
 def test_many_lines_are_bounded():
