@@ -36,7 +36,7 @@ from preflight.launch.rules import (
     variables,
 )
 from preflight.launch.rules.groups import groups
-from preflight.launch.schedulers import mpi, slurm
+from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
 from preflight.ledger.findings import SEVERITY, Finding, Verdict, Where
 from preflight.redact import without_secrets
@@ -82,6 +82,7 @@ def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
     yield from files.problems
     for script in files.scripts:
         yield from scripts.script_problems(script)
+        yield from remote.variables_go_along(script)
         yield from order.nodes_start_side_by_side(script)
         yield from order.steps_are_waited_for(script)
         yield from order.every_node_is_logged_in_to(script)
