@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from preflight.errors import FactMissing
 from preflight.launch.field import Field, Sourced, words
@@ -90,14 +91,14 @@ def _apart(words: Iterable[str], line: int) -> tuple[Word, ...]:
 def job_variables(slurm: Slurm) -> dict[str, Assigned]:
     """The SLURM_ variables that follow from the #SBATCH lines."""
     gpus = gpus_of_node(slurm)
-    found = {
+    found: dict[str, Field[Any]] = {
         "SLURM_NNODES": slurm.number("nodes"),
         "SLURM_JOB_NUM_NODES": slurm.number("nodes"),
         "SLURM_NTASKS": slurm.number("ntasks"),
         "SLURM_NTASKS_PER_NODE": slurm.number("ntasks_per_node"),
         "SLURM_CPUS_PER_TASK": slurm.number("cpus_per_task"),
         "SLURM_GPUS_ON_NODE": gpus,
-        "SLURM_GPUS_PER_NODE": gpus if "gpus_per_node" in slurm.options else None,  # --gres alone does not set it
+        "SLURM_GPUS_PER_NODE": slurm.options.get("gpus_per_node"),  # as it is written: h100:8; --gres does not set it
     }
     if slurm.groups:
         return {}  # those of the first group, and one for each behind a name of its own

@@ -152,6 +152,8 @@ def _left_alone(commands: Sequence[Command], plans: Sequence[Plan]) -> Iterable[
         nodes, held = plan.granted.nodes if plan.granted is not None else None, plan.granted
         counted = plan.nodes
         several = plan.spans_nodes or (isinstance(counted, Unknown) and OF_A_LIST.search(counted.expression))
+        if nodes is None and held is not None and plan.spans_nodes:
+            nodes = held.most  # however they are packed, the script runs on one of them
         if held is None or not isinstance(nodes, Sourced) or nodes.value < 2 or not several or plan.is_conditional:
             continue
         if plan.launcher.has_agent and not plan.launcher.starts_all_nodes and not plan.is_standalone:

@@ -150,11 +150,17 @@ def _turns(script: Script, node: Any) -> list[str]:
 READS_LINE = re.compile(r"(?:IFS=\S*\s+)?read\s+(?:-\w+\s+)*(\w+)")
 
 
+READS = re.compile(r"\b(read|mapfile|readarray)\b")
+ENDLESS = ("true", ":", "[ 1 ]", "[[ 1 ]]", "((1))", "(( 1 ))")
+
+
 def _while(script: Script, node: Any, depth: int) -> None:
     """A loop over the lines of a file that is given runs for each; any other once, with what it reads unknown."""
-    before, script.loop = script.loop, "while"
-    path, script.stdin = script.stdin, ""
     test, *body = node.named_children
+    before, kind = script.loop, "while" if READS.search(source(test)) else "for"
+    # `while true` runs one command again and again, for one host
+    script.loop = before if source(test).rstrip("; \n") in ENDLESS else kind
+    path, script.stdin = script.stdin, ""
     read = READS_LINE.fullmatch(source(test).rstrip(";\n "))
     lines = _lines(script, path) if read else []
     for line in lines:
