@@ -24,6 +24,7 @@ FRAME = re.compile(r"(?P<name>[^ ]+) \((?P<file>.*):(?P<line>\d+)\)$")
 LIBRARY = ("site-packages", "dist-packages", "/lib/python", "/torch/", "<frozen", "<string>")
 STOPPED = {"T": "stopped by a signal", "t": "stopped by a debugger", "Z": "dead, and not yet collected"}
 BUSY_CORES = 0.5
+MEETING = "init_process_group"
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,9 @@ def compare(found: Mapping[str, tuple[Process, ...]]) -> Stuck:
     outside = tuple(one for one in all_doing if not one.call)
     if halted and len(halted) < len(all_doing):
         return Stuck(groups, halted, missing, _sentence(halted, "the others wait for it"))
+    numbered = _wrongly_numbered(all_doing)
+    if numbered:
+        return Stuck(groups, numbered[0], missing, numbered[1])
     if missing and waiting:
         ranks = ", ".join(map(str, missing[:16]))
         return Stuck(groups, (), missing, f"rank {ranks} has no process on these nodes, and the others wait for it")
@@ -104,6 +108,9 @@ def compare(found: Mapping[str, tuple[Process, ...]]) -> Stuck:
         )
     if len(groups) > 1:
         return Stuck(groups, (), missing, "the ranks are in different places, and no majority shows which is right")
+    if waiting and {one.call for one in waiting} == {MEETING}:
+        why = "all ranks wait in init_process_group and do not find each other: compare MASTER_ADDR, MASTER_PORT"
+        return Stuck(groups, (), missing, f"{why} and *_SOCKET_IFNAME in what each was started with")
     if waiting:
         return Stuck(
             groups, (), missing, "all ranks wait in the same call: the network between them, or a GPU, lost it"
@@ -114,6 +121,29 @@ def compare(found: Mapping[str, tuple[Process, ...]]) -> Stuck:
             groups, (), missing, f"all ranks look the same from outside, but their Python was not read: {unread[0]}"
         )
     return Stuck(groups, (), missing, "all ranks do the same")
+
+
+def _wrongly_numbered(all_doing: list[Doing]) -> tuple[tuple[Doing, ...], str] | None:
+    """The ranks that count on another number of ranks than most, or have one number on two nodes, and the sentence."""
+    sized = [one for one in all_doing if one.process.world_size > 0 and one.call]
+    sizes = Counter(one.process.world_size for one in sized).most_common(2)
+    if len(sizes) > 1:
+        (most, count), (_, next_count) = sizes
+        wrong = tuple(one for one in sized if one.process.world_size != most or count == next_count)
+        told = ", ".join(f"{one.name} counts on {one.process.world_size} ranks" for one in wrong[:4])
+        others = "" if count == next_count else f", the others on {most}"
+        return wrong, f"{told}{others}: WORLD_SIZE must be the same for all"
+    places: dict[int, list[Doing]] = {}
+    for one in all_doing:
+        if one.process.rank >= 0:
+            places.setdefault(one.process.rank, []).append(one)
+    for rank, held in places.items():
+        nodes = tuple(dict.fromkeys(one.node for one in held))
+        if len(nodes) > 1:
+            return tuple(
+                held
+            ), f"rank {rank} runs on {' and on '.join(nodes[:4])}: each process needs a RANK of its own"
+    return None
 
 
 def _kind(one: Doing) -> tuple[str, str]:

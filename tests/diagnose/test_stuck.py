@@ -81,3 +81,29 @@ def test_nothing_found_is_no_verdict_of_a_rank():
     """No group, nobody guilty."""
     stuck = compare({"a": ()})
     assert (stuck.groups, stuck.guilty) == ((), ())
+
+
+MEETING = "init_process_group (/env/site-packages/torch/distributed/distributed_c10d.py:1899)"
+
+
+def test_another_number_of_ranks_is_named():
+    """They never find each other; where no most is there, all are named."""
+    found = {"a": (rank(0, MEETING),), "b": (rank(1, MEETING),), "c": (rank(2, MEETING, world=4),)}
+    stuck = compare(found)
+    assert [one.name for one in stuck.guilty] == ["rank 2 on c"]
+    assert stuck.verdict == "rank 2 on c counts on 4 ranks, the others on 3: WORLD_SIZE must be the same for all"
+    assert len(compare({"a": (rank(0, MEETING, world=2),), "b": (rank(1, MEETING),)}).guilty) == 2
+
+
+def test_a_number_that_two_nodes_have_is_named():
+    """One of them should have the number that is missing."""
+    stuck = compare({"a": (rank(0, MEETING),), "b": (rank(1, MEETING),), "c": (rank(1, MEETING),)})
+    assert [one.name for one in stuck.guilty] == ["rank 1 on b", "rank 1 on c"]
+    assert stuck.verdict == "rank 1 runs on b and on c: each process needs a RANK of its own"
+
+
+def test_ranks_that_do_not_find_each_other_were_told_different_places():
+    """No network has lost a call that none has begun."""
+    stuck = compare({"a": (rank(0, MEETING), rank(1, MEETING)), "b": (rank(2, MEETING),)})
+    assert stuck.guilty == ()
+    assert "compare MASTER_ADDR, MASTER_PORT" in stuck.verdict
