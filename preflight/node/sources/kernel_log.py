@@ -61,7 +61,7 @@ SIGNS = (
     *(b" is rejected", b"unsigned module", b"unmasked uncorrectable", b" ERR_FATAL", b"EDR event", b"C_EC_UNCOR"),
     *(b"C_EC_CRIT", b"C_EC_DEGRD", b"CXI_EVENT_LINK_DOWN", b"init_hw failed", b"rejects atomics", b" topology failure"),
     *(b"of IP block", b"fence wait loop timeout", b"deferred hardware", b"is throttled", b"thermal throttling"),
-    *(b"No response msg_reg",),
+    *(b"No response msg_reg", b"Error records from previous boot"),
 )
 XID = r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:\d+)?\)?: (\d+),?"  # of a slice of MIG: GPU-I
 SXID = r"SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+), (?:Non-fatal|Fatal)"

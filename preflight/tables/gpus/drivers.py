@@ -21,7 +21,18 @@ UVM = "nvidia_uvm"  # without which nvidia-smi lists the GPUs, and no program ca
 OF_GPUS = ("nvidia", "amdgpu")
 OF_AMDGPU = ("amdkcl", "amdttm", "amd_sched", "amddrm_ttm_helper", "amddrm_buddy", "amdxcp")
 TO_GPU_MEMORY = ("nvidia_peermem", "nv_peer_mem", "efa_nv_peermem")
-OF_ADAPTERS = ("ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib", "mlx4_ib", "bnxt_re", "irdma", "efa", "hfi1", "qedr")
+OF_ADAPTERS = (
+    "ib_core",
+    "ib_uverbs",
+    "mlx5_core",
+    "mlx5_ib",
+    "mlx4_ib",
+    "bnxt_re",
+    "irdma",
+    "efa",
+    "hfi1",
+    "ionic_rdma",
+)
 MOST_MODULES = 3
 
 

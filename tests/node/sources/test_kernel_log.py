@@ -381,9 +381,11 @@ FATAL = (
 )
 
 
-def test_a_record_of_firmware_is_one_event_with_the_kind_of_the_error_and_its_device():
+def test_a_record_of_firmware_is_one_event_with_the_kind_of_the_error_and_its_device(tmp_path):
     """Its lines are told as one, and those of the last boot as such."""
-    (event,) = kernel_log.parse([f"3,1,900000,-;{line}" for line in FATAL], now_s=65.0)
+    log = tmp_path / "kmsg"
+    log.write_text("".join(f"3,1,900000,-;{line}\n" for line in FATAL))
+    (event,) = kernel_log.collect(os.fspath(log))
     assert event["kind"] == "machine"
     assert event["text"] == f"{FATAL[0]} {FATAL[1]}, section_type: PCIe error, device_id: 0000:15:01.0"
 
