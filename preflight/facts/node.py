@@ -313,6 +313,11 @@ class NodeFacts(Once):
 
     def address_for_peers(self) -> str:
         """The address that peers use: that of the training interface, IPv4 before IPv6, else the one we reached."""
+        return self._address_for_peers
+
+    @cached_property
+    def _address_for_peers(self) -> str:
+        # Worked out once: every node is told of every other.
         try:
             return self.network.training_interface.address()
         except FactMissing:

@@ -27,7 +27,7 @@ LOG: tuple[Fault[NodeFacts], ...] = (
     ),
     Fault("refused drivers", drivers.refused, drivers.FIX, drivers.SOURCE),
     Fault(
-        "GPUs that are not listed",
+        "unlisted GPUs",
         drivers.unlisted,
         "`dmesg -T | grep -i -e nvrm -e amdgpu` on the nodes named; install the driver that the line asks for, or "
         "reboot, and replace the GPU if it comes back",
