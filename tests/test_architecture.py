@@ -18,6 +18,7 @@ from tests.house import PACKAGE, ROOT, imported, statements, tree
 
 READERS_OF_NODE = {
     ("session", "preflight.node.agent.frames"),  # both ends of the wire speak by one codec
+    ("session", "preflight.node.agent.strict"),  # and neither trusts what a program of a user says
     ("diagnose", "preflight.node.sources.rank_files"),  # pickles of the flight recorder, read without running them
 }
 

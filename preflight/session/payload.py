@@ -61,7 +61,14 @@ AT_FIRST = (f"{CALLS}collect", f"{CALLS}peers")  # the code of these calls is se
 # and so are these, which neither the node agent nor the facts use.
 NOT_AT_FIRST = tuple(
     f"preflight.node.{name}"
-    for name in ("agent.within", "sources.firewall", "sources.gpus.vendor", "sources.rank_files", "sources.scrubbed")
+    for name in (
+        "agent.strict",
+        "agent.within",
+        "sources.firewall",
+        "sources.gpus.vendor",
+        "sources.rank_files",
+        "sources.scrubbed",
+    )
 )
 
 

@@ -11,49 +11,49 @@ from typing import Any
 
 import msgspec
 
-from preflight.node.agent import frames
+from preflight.node.agent import strict
 
 DIGITS = bytes.maketrans(b"123456789", b"0" * 9)
 OF_VALUES = bytes(set(range(256)) - set(b'[]{},:"'))
-LONG_NUMBER = b"0" * (frames.DIGITS_LIMIT + 1)  # once every digit is a 0: a fifth of the time of a pattern
+LONG_NUMBER = b"0" * (strict.DIGITS_LIMIT + 1)  # once every digit is a 0: a fifth of the time of a pattern
 
 
 def outline(text: bytes) -> bytes:
     """The brackets, quotes, commas and colons of a JSON text, all brackets square: what its size and depth show in."""
-    return text.translate(frames.BRACKETS, OF_VALUES)
+    return text.translate(strict.BRACKETS, OF_VALUES)
 
 
 def most_values(outline: bytes) -> int:
-    """As frames.most_values, from the outline of the text."""
+    """As strict.most_values, from the outline of the text."""
     return 1 + outline.count(b",") + outline.count(b":") + outline.count(b"[")
 
 
 def message(text: bytes, outline: bytes) -> dict[str, Any]:
-    """The message of a frame that has this outline. Raises FrameError as frames.strict_json does."""
+    """The message of a frame that has this outline. Raises FrameError as strict.strict_json does."""
     if (
         b"\\" in text
         or LONG_NUMBER in text.translate(DIGITS)
-        or most_values(outline) > frames.VALUES_LIMIT
+        or most_values(outline) > strict.VALUES_LIMIT
         or not _is_shallow(outline)
     ):
-        return frames.strict_json(text)
+        return strict.strict_json(text)
     try:
         found = msgspec.json.decode(text)
         if isinstance(found, dict) and msgspec.json.encode(found) == text:
             return found
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
         pass  # the strict reader reports what is wrong
-    return frames.strict_json(text)
+    return strict.strict_json(text)
 
 
 def _is_shallow(outline: bytes) -> bool:
     """The bound on depth, of a text without a backslash: every other piece between its quotes is outside strings."""
-    if outline.count(b"[") <= frames.DEPTH_LIMIT:
+    if outline.count(b"[") <= strict.DEPTH_LIMIT:
         return True
     brackets = outline.translate(None, b",:").replace(b'""', b"")  # most strings have no bracket in them
     if b'"' in brackets:
         brackets = b"".join(brackets.split(b'"')[::2])
-    for _ in range(frames.DEPTH_LIMIT):
+    for _ in range(strict.DEPTH_LIMIT):
         if not brackets:
             return True
         brackets = brackets.replace(b"[]", b"")  # the innermost pairs

@@ -35,6 +35,7 @@ ORPHANS = "tests/e2e/test_orphans.py::test_nothing_outlives_who_ran_the_job"
 LEFT = "tests/e2e/test_nothing_is_left.py"
 PLANTS = "tests/e2e/test_planted_faults.py"
 FRAMES = "tests/node/agent/test_frames.py"
+STRICT = "tests/node/agent/test_strict.py"
 KEEPER = "tests/node/agent/test_keeper.py"
 MESH = "tests/node/calls/test_mesh.py"
 STREAM = "tests/node/calls/test_stream.py"
@@ -92,9 +93,9 @@ TABLE: dict[str, Fault] = {
     "B4": by("floods", PLANTED, HOSTILE, NODES),
     "B5": by("slow drip", PLANTED, HOSTILE),
     "B6": by("lengths that lie", f"{FRAMES}::test_a_lying_header_is_an_error_at_once", HOSTILE),
-    "B7": by("nesting", f"{FRAMES}::test_only_strict_json_objects_are_messages", HOSTILE),
-    "B8": by("NaN, infinities, digits", f"{FRAMES}::test_only_strict_json_objects_are_messages", HOSTILE),
-    "B9": by("duplicate keys", f"{FRAMES}::test_only_strict_json_objects_are_messages", HOSTILE),
+    "B7": by("nesting", f"{STRICT}::test_only_strict_json_objects_are_messages", HOSTILE),
+    "B8": by("NaN, infinities, digits", f"{STRICT}::test_only_strict_json_objects_are_messages", HOSTILE),
+    "B9": by("duplicate keys", f"{STRICT}::test_only_strict_json_objects_are_messages", HOSTILE),
     "B10": by("wrong keys and types", LIES, NODES, HOSTILE),
     "B11": by("escape sequences", HOSTILE, "tests/report/test_hostile.py"),
     "B12": by("markup of other formats", "tests/report/test_hostile.py", HOSTILE),

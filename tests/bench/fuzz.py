@@ -34,7 +34,7 @@ from preflight.jobs import records, symptoms, words
 from preflight.judge.unreached import losses
 from preflight.launch.job import Job, Placement
 from preflight.measure.nccl_log import parse_nccl_log
-from preflight.node.agent import frames
+from preflight.node.agent import frames, strict
 from preflight.node.sources import amd, gpu_links, gpu_values, kernel_log, qos, rdma_text
 from preflight.node.subjects import gpu
 from preflight.report.document import from_document
@@ -205,7 +205,7 @@ def reports() -> list[Any]:
 
 def feed(data: bytes) -> object:
     """A stream of a node: decoded in two pieces."""
-    decoder = frames.Decoder(MARKER)
+    decoder = frames.Decoder(MARKER, strict.strict_json)
     return decoder.feed(data[: len(data) // 2]), decoder.feed(data[len(data) // 2 :]), decoder.text()
 
 
@@ -250,7 +250,7 @@ OF_A_TOOL = (
 
 PARSERS: dict[str, Parser] = {
     "frames": Parser(feed, lambda: STREAM, (frames.FrameError,)),
-    "json": Parser(frames.strict_json, lambda: [frames.json_text(m).encode() for m in MESSAGES], (frames.FrameError,)),
+    "json": Parser(strict.strict_json, lambda: [frames.json_text(m).encode() for m in MESSAGES], (frames.FrameError,)),
     "quick json": Parser(
         lambda text: quick.message(text, quick.outline(text)),
         lambda: [frames.json_text(message).encode() for message in MESSAGES],

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from preflight.node.agent import frames
+from preflight.node.agent import frames, strict
 from preflight.session import payload
 from preflight.transport import LOADER
 
@@ -27,7 +27,7 @@ class Wire:
     def __init__(self, python: str = sys.executable, *, loader: str = LOADER) -> None:
         self.marker = secrets.token_hex(16).encode()
         self.run_id = f"wire-{secrets.token_hex(4)}"
-        self.decoder = frames.Decoder(self.marker)
+        self.decoder = frames.Decoder(self.marker, strict.strict_json)
         self.waiting: list[dict[str, Any]] = []
         self.process = subprocess.Popen(
             [python, "-I", "-S", "-B", "-c", loader],

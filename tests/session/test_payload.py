@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.node.agent import bootstrap, frames
+from preflight.node.agent import bootstrap, frames, strict
 from preflight.session import payload, replies
 from preflight.transport import LOADER
 from preflight.transport.reach import UNREAD_SECONDS
@@ -39,7 +39,7 @@ def words(message: bytes, marker: bytes) -> list[dict]:
     """What a node says that is sent this message and then nothing more."""
     argv = [sys.executable, "-I", "-S", "-B", "-c", LOADER]
     done = subprocess.run(argv, input=message, capture_output=True, timeout=20, check=False)
-    decoder = frames.Decoder(marker)
+    decoder = frames.Decoder(marker, strict.strict_json)
     messages = [message for message, _ in decoder.feed(done.stdout)]
     assert messages, done.stderr.decode()
     assert decoder.noise == b""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.node.agent import frames
+from preflight.node.agent import frames, strict
 from preflight.session import quick
 from preflight.testing import roce
 
@@ -27,7 +27,7 @@ MESSAGES = [
 
 def quickly(text):
     outline = quick.outline(text)
-    assert quick.most_values(outline) == frames.most_values(text)
+    assert quick.most_values(outline) == strict.most_values(text)
     return quick.message(text, outline)
 
 
@@ -42,7 +42,7 @@ def outcome(read, text):
 @pytest.mark.parametrize("text", MESSAGES, ids=lambda text: text[:20].decode("latin-1"))
 def test_both_readers_agree(text):
     """On what is refused, too: a key that stands twice, NaN, depth, size."""
-    assert outcome(quickly, text) == outcome(frames.strict_json, text)
+    assert outcome(quickly, text) == outcome(strict.strict_json, text)
 
 
 @pytest.mark.parametrize("subject", ["gpu", "rdma", "identity", "ending"])
@@ -50,4 +50,4 @@ def test_facts_come_out_the_same(subject):
     """As our own agent writes them."""
     facts = msgspec.to_builtins(roce(1).subjects["node1"][subject])
     text = frames.json_text({"call": 1, "event": {"subject": subject, "facts": facts}}).encode()
-    assert outcome(quickly, text) == outcome(frames.strict_json, text)
+    assert outcome(quickly, text) == outcome(strict.strict_json, text)

@@ -28,7 +28,7 @@ import socket
 import sys
 import time
 
-from preflight.node.agent import children, frames, lock
+from preflight.node.agent import children, lock, strict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class Job:
             raise ValueError(f"a rank sent a record of more than {RECORD_BYTES} bytes")
         self.records[connection] = rest
         for line in lines:
-            self._relay(connection, frames.strict_json(line))
+            self._relay(connection, strict.strict_json(line))
 
     def _relay(self, connection: socket.socket, record: dict[str, Any]) -> None:
         """Pass records on under the name that the first line of their connection gives."""

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from preflight.node.agent import frames
+from preflight.node.agent import frames, strict
 from preflight.node.agent.channel import Channel
 
 MARKER = b"a" * 32
@@ -23,7 +23,7 @@ class Ends:
         self.channel = Channel(
             call=7, up=up, down=down, marker=MARKER, blob=b"blob", deadline=time.monotonic() + 9, scratch="/nowhere"
         )
-        self.decoder = frames.Decoder(MARKER)
+        self.decoder = frames.Decoder(MARKER, strict.strict_json)
 
     def tell(self, *messages: dict, before: bytes = b"") -> None:
         os.write(self.to_call, before + b"".join(frames.order(MARKER, message) for message in messages))
