@@ -35,7 +35,8 @@ from preflight.judge.unreached import losses
 from preflight.launch.job import Job, Placement
 from preflight.measure.nccl_log import parse_nccl_log
 from preflight.node.agent import frames, strict
-from preflight.node.sources import amd, gpu_links, gpu_values, kernel_log, qos, rdma_text
+from preflight.node.sources import amd, gpu_links, gpu_values, qos, rdma_text
+from preflight.node.sources.kernel import events
 from preflight.node.subjects import gpu
 from preflight.report.document import from_document
 from preflight.report.printable import printable
@@ -348,7 +349,7 @@ PARSERS: dict[str, Parser] = {
         lambda text: (qos.mlnx_qos(text), qos.dcb(text)), lines_of("data/rdma/*", "data/rdma/*/*"), OF_A_TOOL
     ),
     "kernel log": Parser(
-        lambda text: kernel_log.parse(text.splitlines(), now_s=100.0),
+        lambda text: events.parse(text.splitlines(), now_s=100.0),
         lambda: [
             (
                 "6,1,5000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from preflight.node.sources import kernel_log, pci, rdma_tables
+from preflight.node.sources import pci, rdma_tables
+from preflight.node.sources.kernel import log
 from preflight.node.subjects import gpu, kernel, network, rdma
 
 TYPE_CHECKING = False
@@ -36,5 +37,5 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "carrier_changes": network.carriers(arguments["sysfs"]),
         "nvlink_errors": gpu.errors_now(arguments),
         "gpus_counted": pci.counted_by_gpus(arguments["sysfs"], pci.functions(arguments["sysfs"])),
-        "log": kernel_log.collect(arguments.get("kmsg", "/dev/kmsg")),
+        "log": log.collect(arguments.get("kmsg", "/dev/kmsg")),
     }

@@ -16,7 +16,8 @@ import time
 
 from preflight.node.agent import programs
 from preflight.node.calls import collect, ending
-from preflight.node.sources import kernel_log as log
+from preflight.node.sources.kernel import log
+from preflight.node.sources.kernel.events import is_of_use
 from preflight.node.sources.scrubbed import Scrubber
 from preflight.node.sources.shells import SHELLS
 from preflight.node.subjects.environment import job_variables, may_leave_node, without_credentials
@@ -205,10 +206,10 @@ def kernel_log(path: str) -> str | None:
     finally:
         os.close(descriptor)
     lines = b"".join(records).decode("utf-8", "backslashreplace").splitlines()
-    events = [line for line in lines if log.is_of_use(line.partition(";")[2])]
-    if lines and not events:  # an empty log looks like one that a container hides
-        events = [f"{lines[0].partition(';')[0]};lines that report no event are left out"]
-    return "".join(f"{line}\n" for line in events)
+    told = [line for line in lines if is_of_use(line.partition(";")[2])]
+    if lines and not told:  # an empty log looks like one that a container hides
+        told = [f"{lines[0].partition(';')[0]};lines that report no event are left out"]
+    return "".join(f"{line}\n" for line in told)
 
 
 def outputs(reads: Reads) -> list[dict[str, Any]]:

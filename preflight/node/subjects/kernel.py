@@ -12,7 +12,8 @@ from preflight.node.agent.missing import (
     read_lines,
     read_text_or_missing,
 )
-from preflight.node.sources import choices, kernel_log
+from preflight.node.sources import choices
+from preflight.node.sources.kernel import log
 from preflight.node.subjects.network import shows
 
 TYPE_CHECKING = False
@@ -86,7 +87,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         **link_errors(proc),
         "network_settings": network_settings(proc),
         "settings": settings(proc),
-        "log": kernel_log.collect(arguments.get("kmsg", "/dev/kmsg")),
+        "log": log.collect(arguments.get("kmsg", "/dev/kmsg")),
     }
 
 

@@ -7,7 +7,7 @@ import pytest
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
-from preflight.node.sources import kernel_log
+from preflight.node.sources.kernel import events
 from preflight.testing import healthy, infiniband, roce
 from tests.checks.samples import judge
 
@@ -22,7 +22,7 @@ OTHERS = ("ib_core", "mlx5_core")
 def with_log(run, *lines, loaded=OTHERS, days=0.0, **kernel):
     """The same with these lines in the log of node2, and these modules."""
     records = [f"3,1,{number},-;{line}" for number, line in enumerate(lines)]
-    found = kernel_log.parse(records, now_s=60.0 + days * 86400)
+    found = events.parse(records, now_s=60.0 + days * 86400)
     return run.broken("node2", "kernel", log=tuple(LogEvent(**each) for each in found), modules=loaded, **kernel)
 
 

@@ -11,7 +11,7 @@ from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
-from preflight.node.sources import kernel_log
+from preflight.node.sources.kernel import events
 from preflight.testing import roce
 from tests.checks.samples import judge
 
@@ -32,7 +32,7 @@ def nodes(lines, *, names=NODES, gpus=8):
     """A cluster of GPUs below a switch, with these lines in each node's log from its start ten days ago."""
     run = roce(len(names))
     for name in run.names:
-        found = kernel_log.parse([f"6,1,5000000,-;{line}" for line in lines.get(name, ())], now_s=864000.0)
+        found = events.parse([f"6,1,5000000,-;{line}" for line in lines.get(name, ())], now_s=864000.0)
         run = run.broken(name, "kernel", log=tuple(LogEvent(**each) for each in found))
         for index in range(gpus):
             place = PciFunction(BELOW.format(index), 0, 16, 16, 32.0, 32.0, UNKNOWN, UNKNOWN)

@@ -1,0 +1,1 @@
+"""What the makers' programs beside the driver's own say of GPUs: how AMD's are, IMEX, and their tests."""

@@ -1,0 +1,58 @@
+"""Tests of preflight.node.sources.kernel.log."""
+
+import os
+
+from preflight.node.sources.kernel import log
+
+
+def test_lines_that_can_report_nothing_are_not_searched():
+    """Few lines of a long log need the patterns, which take a hundred times as long as the look for their words."""
+    noise = [f"6,{number},1,-;bridge0: port {number}(node{number}) entered disabled state" for number in range(50)]
+    telling = "3,9,5000000,-;NVRM: Xid (PCI:0000:07:00): 95, x"
+    assert log.of_interest("\n".join([*noise, telling, *noise]).encode()) == [telling.encode()]
+    assert log.of_interest("\n".join(noise).encode()) == []
+
+
+def test_the_records_of_a_log_are_read_to_the_end(tmp_path):
+    """What stands in the log when we look is read; we do not wait for more."""
+    path = tmp_path / "kmsg"
+    os.mkfifo(path)
+    writer = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(writer, b"3,1,2,-;NVRM: Xid (PCI:0000:07:00): 79, x\n")
+        assert [event["code"] for event in log.collect(os.fspath(path))] == [79]
+    finally:
+        os.close(writer)
+
+
+def test_a_log_that_is_longer_than_our_time_is_not_measured(tmp_path):
+    """The newest lines come last: half of a log says nothing of them."""
+    path = tmp_path / "kmsg"
+    path.write_text("6,1,2,-;all is well\n")
+    assert log.collect(os.fspath(path), seconds=-1.0)["kind"] == "failed"
+
+
+def test_an_empty_log_is_not_one_without_faults(tmp_path):
+    """Containers have /dev/null in its place."""
+    (tmp_path / "kmsg").touch()
+    assert log.collect(os.fspath(tmp_path / "kmsg"))["kind"] == "denied"
+
+
+def test_a_saved_log_is_read_line_by_line(tmp_path):
+    """A file of many records, with their continuation lines, gives the events of all of them."""
+    path = tmp_path / "kmsg"
+    record = "3,{n},2,-;NVRM: Xid (PCI:0000:07:00): {code}, x\n SUBSYSTEM=pci\n DEVICE=+pci:0000:07:00.0\n"
+    path.write_text("".join(record.format(n=n, code=code) for n, code in enumerate((79, 48, 74))))
+    assert [event["code"] for event in log.collect(os.fspath(path))] == [79, 48, 74]
+
+
+def test_a_log_that_is_not_there_is_denied(tmp_path):
+    """A container without /dev/kmsg is not permitted to look, and nothing is taken for well."""
+    assert log.collect(os.fspath(tmp_path / "none"))["kind"] == "denied"
+
+
+def test_a_log_that_ends_within_a_line_was_cut_short(tmp_path):
+    """The kernel ends every record: what is missing behind it may be the newest, and the one that matters."""
+    path = tmp_path / "kmsg"
+    path.write_text("3,1,5000000,-;NVRM: loading NVIDIA UNIX\n3,2,6000000,-;NVRM: Xid (PCI:0000:13:00): 7")
+    assert log.collect(os.fspath(path))["kind"] == "failed"
