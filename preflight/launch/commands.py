@@ -10,7 +10,8 @@ from typing import Any
 from preflight.launch.containers import run_of
 from preflight.launch.field import Field, Unknown, shown, words, written
 from preflight.launch.launcher import PYTHON, Launcher
-from preflight.launch.launchers import ROWS, mpirun
+from preflight.launch.launchers import ROWS
+from preflight.launch.launchers.mpirun import command as mpirun
 from preflight.launch.launchers.slurm import with_step
 from preflight.launch.plan import Hostfile, Plan, Slurm
 from preflight.launch.schedulers.mpi import stays_behind

@@ -11,8 +11,8 @@ import yaml
 
 from preflight.launch.job import Job, Placement, Start, Starting, as_typed
 from preflight.launch.launchers import start_job, startable, why_not
-from preflight.launch.launchers.accelerate import accelerate_yaml
-from preflight.launch.launchers.accelerate_file import KEYS
+from preflight.launch.launchers.accelerate.file import KEYS
+from preflight.launch.launchers.accelerate.start import accelerate_yaml
 from preflight.ledger.findings import Where
 
 

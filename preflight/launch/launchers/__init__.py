@@ -8,13 +8,13 @@ from preflight.errors import UsageError
 from preflight.hosts import fold
 from preflight.launch.job import Job, Process
 from preflight.launch.launcher import PYTHON, Launcher
-from preflight.launch.launchers.accelerate import ACCELERATE
-from preflight.launch.launchers.deepspeed import DEEPSPEED
+from preflight.launch.launchers.accelerate.command import ACCELERATE
+from preflight.launch.launchers.deepspeed.command import DEEPSPEED
 from preflight.launch.launchers.env import DIRECT, ENV
 from preflight.launch.launchers.kubernetes import K8S, KUBERNETES
 from preflight.launch.launchers.llamafactory import LLAMAFACTORY
-from preflight.launch.launchers.mpirun import MPIRUN
-from preflight.launch.launchers.ray import RAY
+from preflight.launch.launchers.mpirun.command import MPIRUN
+from preflight.launch.launchers.ray.command import RAY
 from preflight.launch.launchers.serving import SGLANG, VLLM
 from preflight.launch.launchers.slurm import SLURM, SRUN
 from preflight.launch.launchers.torchrun import TORCHRUN

@@ -10,7 +10,7 @@ from preflight.launch.commands import Context, plan_of
 from preflight.launch.containers import Container, trouble
 from preflight.launch.field import Sourced, firm
 from preflight.launch.manifests import pods
-from preflight.launch.manifests.group import number
+from preflight.launch.manifests.group import number, variable
 from preflight.launch.manifests.programs import program_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
@@ -194,9 +194,9 @@ def as_container(service: Located, marks: Marks) -> Located:
     for entry in given.each() if given is not None else ():
         name, equals, value = str(entry.text or entry.value).partition("=")
         if equals:
-            variables.append(_variable(name, filled_in(value, marks, entry.line), entry.line))
+            variables.append(variable(name, filled_in(value, marks, entry.line), entry.line))
     for name, entry in given.items() if given is not None else ():
-        variables.append(_variable(name, filled_in(entry.text, marks, entry.line), entry.line))
+        variables.append(variable(name, filled_in(entry.text, marks, entry.line), entry.line))
     line = service.line
     return Located({"command": Located(words, line), "env": Located(variables, line)}, line)
 
@@ -206,10 +206,6 @@ def _split(text: str) -> list[str]:
         return shlex.split(text)
     except ValueError:
         return text.split()
-
-
-def _variable(name: str, value: str, line: int) -> Located:
-    return Located({"name": Located(name, line, name), "value": Located(value, line, value)}, line)
 
 
 def container_of(service: Located, file: str) -> Container:

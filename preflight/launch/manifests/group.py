@@ -51,6 +51,12 @@ def number(held: Located | None, file: str, default: int | None = None) -> Field
     return Sourced(value, file, held.line) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def group_of(held: Located | None, count: Field[int], role: str) -> list[Group]:
+    """The group of a pod template, none where it has no pod."""
+    pod = held.get("spec") if held is not None else None
+    return [Group(pod, count, role, metadata=held.get("metadata"))] if held is not None and pod is not None else []
+
+
 def total(groups: Iterable[Group]) -> Field[int]:
     """How many pods there are in all groups."""
     counts = [group.count for group in groups]
@@ -59,3 +65,8 @@ def total(groups: Iterable[Group]) -> Field[int]:
         return None
     place = next((count for count in reversed(known) if count.origin == "written"), known[0])
     return Sourced(sum(count.value for count in known), place.file, place.line)
+
+
+def variable(name: str, value: str, line: int) -> Located:
+    """A variable, as it stands in the `env` of a container."""
+    return Located({"name": Located(name, line, name), "value": Located(value, line, value)}, line)

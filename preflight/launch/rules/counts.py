@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 
 from preflight.launch.field import Sourced, firm, value_of
-from preflight.launch.launchers.deepspeed import is_auto
+from preflight.launch.launchers.deepspeed.config import is_auto
 from preflight.launch.plan import BATCH_KEYS, BatchConfig, LaunchFiles, Plan, fail, warn
 from preflight.launch.text.programs import argument_number
 from preflight.ledger.findings import Finding

@@ -12,9 +12,9 @@ from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
 from preflight.launch.address import is_loopback, logs_in, wrong_with
 from preflight.launch.field import Sourced, value_of
-from preflight.launch.launchers.accelerate import ACCELERATE
-from preflight.launch.launchers.accelerate_rules import OPTION_SINCE
-from preflight.launch.launchers.deepspeed import DEEPSPEED
+from preflight.launch.launchers.accelerate.command import ACCELERATE
+from preflight.launch.launchers.accelerate.rules import OPTION_SINCE
+from preflight.launch.launchers.deepspeed.command import DEEPSPEED
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.shell import is_container
 from preflight.ledger.findings import Finding, Where

@@ -14,7 +14,7 @@ from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
 from preflight.launch.address import address_of
 from preflight.launch.field import Sourced
-from preflight.launch.launchers.deepspeed import DEEPSPEED
+from preflight.launch.launchers.deepspeed.command import DEEPSPEED
 from preflight.launch.plan import LaunchFiles, fail, problem, warn
 from preflight.launch.rules.groups import groups
 from preflight.launch.rules.variables import RISKY

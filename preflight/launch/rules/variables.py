@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of, words
-from preflight.launch.launchers.deepspeed import DEEPSPEED
+from preflight.launch.launchers.deepspeed.command import DEEPSPEED
 from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.execute import LEAVING

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from preflight.launch.field import Sourced, firm
-from preflight.launch.launchers.mpirun import MPIRUN
+from preflight.launch.launchers.mpirun.command import MPIRUN
 from preflight.launch.plan import STARTS_ALL, Granted, Plan, fail, warn
 from preflight.ledger.findings import Finding
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Container, Iterable, Mapping
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
-from preflight.launch.launchers import mpirun
-from preflight.launch.launchers.deepspeed import address_is_of_the_first
-from preflight.launch.launchers.mpirun_options import EACH, HOSTFILES, HOSTS, parse
+from preflight.launch.launchers.deepspeed.hostfile import address_is_of_the_first
+from preflight.launch.launchers.mpirun import command as mpirun
+from preflight.launch.launchers.mpirun.options import EACH, HOSTFILES, HOSTS, parse
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import is_firm

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from preflight.launch.field import Sourced, Unknown, firm, value_of
-from preflight.launch.launchers import mpirun
+from preflight.launch.launchers.mpirun import command as mpirun
 from preflight.launch.launchers.slurm import SRUN, gpus_of_node, tasks_of_node
 from preflight.launch.plan import Plan, Slurm, fail, warn
 from preflight.launch.text.marks import is_known

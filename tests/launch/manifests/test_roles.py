@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.launch.manifests.test_sets import VOLCANO
+from tests.launch.manifests.kinds.test_volcano import VOLCANO
 from tests.launch.samples import failed, rules
 
 START = "torchrun, --nnodes=$(WORLD_SIZE), --nproc_per_node=8, --node_rank={rank}, --master_addr={address}"

@@ -1,0 +1,1 @@
+"""DeepSpeed: its command, its hostfile and its configuration."""

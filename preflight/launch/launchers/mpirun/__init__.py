@@ -1,0 +1,1 @@
+"""mpirun and mpiexec, of Open MPI and Hydra."""

@@ -1,0 +1,93 @@
+"""Do the nodes of a Ray cluster meet, and does a job reach them?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from preflight.launch.address import is_loopback
+from preflight.launch.field import Sourced, firm, value_of, words
+from preflight.launch.launchers.ray.start import DASHBOARD_PORT, GCS_PORT
+from preflight.launch.plan import LaunchFiles, Plan, fail
+from preflight.ledger.findings import Finding
+
+AWAY = frozenset(words("-d -dt -td -itd -dit --detach -f -fn -nf tmux screen"))  # started, and not waited for
+
+
+def start_is_accepted(plan: Plan) -> Iterable[Finding]:
+    """`ray start` is either of a head or of a node that joins it by HOST:PORT."""
+    if "submit" in plan.settings or plan.is_opaque:
+        return
+    is_head, address = "head" in plan.settings, plan.settings.get("address")
+    if is_head and address is not None:
+        message = "--head starts a cluster, and --address joins one: ray start refuses both together"
+        yield fail("ray_start_is_accepted", message, address.where, fix="Leave --address out on the head.")
+    elif not is_head and address is None and "RAY_ADDRESS" not in plan.environment:
+        message = "neither --head nor --address: ray start does not know whether to start a cluster or to join one"
+        yield fail("ray_start_is_accepted", message, plan.where, fix="ray start --address=<head's address>:6379")
+    elif isinstance(address, Sourced) and address.value != "auto" and plan.master_port is None:
+        message = f"--address {address.value} has no port: ray start wants HOST:PORT"
+        yield fail("ray_start_is_accepted", message, address.where, fix=f"--address={address.value}:{GCS_PORT}")
+
+
+def others_are_started(files: LaunchFiles) -> Iterable[Finding]:
+    """With --block the command ends with its node: what stands behind it in the script is never reached."""
+    for script in files.scripts:
+        plans = [plan for plan in script.plans if plan.launcher.name == "ray" and "block" in plan.settings]
+        for plan in plans:
+            following = [later for later in script.plans if later.where.line > plan.where.line]
+            if plan.in_background or plan.is_conditional or AWAY.intersection(plan.wrapper) or plan.is_of_a_manifest:
+                continue
+            behind = next((later for later in following if not later.is_conditional), None)
+            if behind is not None:
+                message = "--block keeps the script here as long as Ray runs, and no & is behind it"
+                where = (plan.where, behind.where)
+                yield fail("every_node_is_started", message, *where, fix="& behind the command, or without --block")
+
+
+def nodes_meet(files: LaunchFiles) -> Iterable[Finding]:
+    """Every node that joins names the head's address and port."""
+    plans = [plan for plan in files.plans if plan.launcher.name == "ray" and "submit" not in plan.settings]
+    heads = [plan for plan in plans if "head" in plan.settings]
+    joining = [plan for plan in plans if "head" not in plan.settings and "address" in plan.settings]
+    for plan in joining:
+        address, port = plan.master_address, plan.master_port
+        apart = {"srun", "ssh"} & plan.wraps  # a step of its own, which Slurm or ssh starts on another node
+        with_head = any(head.where.file == plan.where.file for head in heads) and not apart
+        home = isinstance(address, Sourced) and is_loopback(address.value) and address.origin == "written"
+        if isinstance(address, Sourced) and home and not with_head:
+            message = f"--address {address.value}: the node looks for the head on itself"
+            yield fail("ray_nodes_meet", message, address.where, fix="--address=<head's address>:6379")
+        if len(heads) != 1 or not isinstance(port, Sourced) or port.origin == "environment":
+            continue
+        listens = heads[0].master_port
+        if isinstance(listens, Sourced) and listens.origin != "environment" and listens.value != port.value:
+            message = f"a node joins at port {port.value}, and the head listens on {listens.value}"
+            fix = f"--address={value_of(address) or '<head>'}:{listens.value}"
+            yield fail("ray_nodes_meet", message, port.where, listens.where, fix=fix)
+    for head in heads:
+        own = head.master_address
+        elsewhere = [
+            plan for plan in joining if (held := firm(plan.master_address)) is not None and not is_loopback(held)
+        ]
+        if isinstance(own, Sourced) and is_loopback(own.value) and own.origin == "written" and elsewhere:
+            message = (
+                f"--node-ip-address {own.value}: the head is reached from its own machine only, and others join it"
+            )
+            places = [plan.where for plan in elsewhere]
+            yield fail("ray_nodes_meet", message, own.where, *places, fix="--node-ip-address=<the head's address>")
+
+
+def submits_to_the_dashboard(files: LaunchFiles) -> Iterable[Finding]:
+    """`ray job submit` talks to the dashboard (8265), not to the port that nodes join at."""
+    heads = [plan for plan in files.plans if plan.launcher.name == "ray" and "head" in plan.settings]
+    for plan in files.plans:
+        address = plan.settings.get("address")
+        if plan.launcher.name != "ray" or "submit" not in plan.settings or not isinstance(address, Sourced):
+            continue
+        match = re.fullmatch(r"https?://.*:(\d{1,5})/?", str(address.value))
+        joined = {value_of(head.master_port) for head in heads} or {GCS_PORT}
+        if match and int(match[1]) in joined:
+            message = f"--address {address.value}: nodes join at port {match[1]}, jobs are submitted to the dashboard's"
+            fix = str(address.value).replace(f":{match[1]}", f":{DASHBOARD_PORT}")
+            yield fail("ray_jobs_reach_the_dashboard", message, address.where, fix=f"--address={fix}")

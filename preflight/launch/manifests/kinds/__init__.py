@@ -1,0 +1,1 @@
+"""The kinds of manifests that run pods, one module a controller."""

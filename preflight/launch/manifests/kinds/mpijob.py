@@ -1,0 +1,75 @@
+"""What does an MPIJob ask for?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from preflight.launch.field import Field, Sourced
+from preflight.launch.manifests import pods
+from preflight.launch.manifests.group import group_of, number
+from preflight.launch.manifests.pods import Answer
+from preflight.launch.plan import Plan, fail, warn
+from preflight.launch.text.located import Located
+from preflight.ledger.findings import Finding
+
+
+def mpijob(document: Located, documents: list[Located], file: str) -> Answer:
+    """One launcher pod that runs mpirun, and workers with `slotsPerWorker` slots each."""
+    del documents
+    roles = document.get("spec", "mpiReplicaSpecs")
+    launcher, worker = (roles.get(role) if roles else None for role in ("Launcher", "Worker"))
+    if launcher is None or worker is None:
+        return [], []
+    workers, slots = number(worker.get("replicas"), file, 1), number(document.get("spec", "slotsPerWorker"), file, 1)
+    as_workers = group_of(worker.get("template"), workers, "Worker")
+    _, problems = pods.plans(as_workers, document, file, are_nodes=False)
+    found, more = pods.plans(group_of(launcher.get("template"), None, "Launcher"), document, file, are_nodes=False)
+    problems.extend(more)
+    placed = []
+    for plan in found:
+        if plan.launcher.name != "mpirun":
+            placed.append(replace(plan, nodes=plan.nodes or workers))
+            continue
+        placed.append(replace(plan, nodes=workers, processes_per_node=slots))
+        problems.extend(_slots(plan, workers, slots))
+    gpus = as_workers[0].gpus(file) if as_workers else None
+    if isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value > gpus.value > 0:
+        message = (
+            f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPU{'s' * (gpus.value != 1)}:"
+            " processes share a GPU"
+        )
+        where = slots.where if slots.origin != "tool" else gpus.where
+        problems.append(
+            fail("processes_match_devices", message, where, gpus.where, fix=f"slotsPerWorker: {gpus.value}")
+        )
+    elif isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value < gpus.value:
+        message = f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPUs; idle: {gpus.value - slots.value}"
+        where = slots.where if slots.origin != "tool" else gpus.where
+        agents = any(plan.launcher.has_agent for plan in found)
+        if not agents and any(plan.launcher.name == "mpirun" for plan in found):
+            problems.append(
+                warn("processes_match_devices", message, where, gpus.where, fix=f"slotsPerWorker: {gpus.value}")
+            )
+    return placed, problems
+
+
+def _slots(plan: Plan, workers: Field[int], slots: Field[int]) -> list[Finding]:
+    """mpirun starts no more processes than the workers have slots, and no fewer without leaving some out."""
+    world = plan.world_size
+    if not isinstance(world, Sourced) or not isinstance(workers, Sourced) or not isinstance(slots, Sourced):
+        return []
+    have = workers.value * slots.value
+    places = [held.where for held in (world, workers, slots) if held.origin != "tool"]
+    if world.value > have and "oversubscribe" not in plan.settings:
+        message = (
+            f"-np {world.value}, and {workers.value} worker{'s' * (workers.value != 1)} with"
+            f" {slots.value} slot{'s' * (slots.value != 1)} have {have}: mpirun refuses it"
+        )
+        return [fail("mpi_slots_are_enough", message, *places, fix=f"-np {have}")]
+    if world.value < have:
+        message = (
+            f"-np {world.value}, and {workers.value} worker{'s' * (workers.value != 1)} with"
+            f" {slots.value} slot{'s' * (slots.value != 1)} have {have}: some get no process"
+        )
+        return [warn("mpi_slots_are_enough", message, *places, fix=f"-np {have}")]
+    return []

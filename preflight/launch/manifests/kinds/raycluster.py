@@ -1,0 +1,69 @@
+"""What do KubeRay's RayCluster and RayJob ask for?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from preflight.launch.field import Sourced
+from preflight.launch.manifests import pods
+from preflight.launch.manifests.group import Group, group_of, number
+from preflight.launch.manifests.pods import Answer
+from preflight.launch.plan import fail
+from preflight.launch.text.located import Located
+from preflight.ledger.findings import Finding, Where
+
+
+def ray_cluster(document: Located, documents: list[Located], file: str) -> Answer:
+    """The head and the groups of workers of KubeRay; the operator starts Ray in them."""
+    del documents
+    spec = document.get("spec", "rayClusterSpec") or document.get("spec", "rayClusterConfig") or document.get("spec")
+    if spec is None:
+        return [], []
+    head = spec.get("headGroupSpec")
+    groups = group_of(head.get("template") if head else None, Sourced(1, file, document.line, "tool"), "head")
+    workers = spec.get("workerGroupSpecs")
+    for worker in workers.each() if workers else []:
+        groups += group_of(worker.get("template"), number(worker.get("replicas"), file, 1), "workers")
+    problems = _versions(groups, file)
+    for part in (head, *(workers.each() if workers else ())):
+        given = part.get("rayStartParams") if part is not None else None
+        problems.extend(_gpus_of_ray(part, file) if part is not None else ())
+        for name, held in given.items() if given is not None else ():
+            if isinstance(held.value, (int, float)):
+                message = f"{name}: {held.text} is a bare value, and rayStartParams holds texts: the cluster refuses it"
+                problems.append(
+                    fail("variables_are_texts", message, Where(file, held.line), fix=f'{name}: "{held.text}"')
+                )
+    mounted = [replace(group, knows_volumes=False) for group in groups]  # KubeRay adds a volume at /dev/shm
+    found, more = pods.plans(mounted, document, file)
+    return found, [*problems, *more]
+
+
+def _gpus_of_ray(part: Located, file: str) -> list[Finding]:
+    """What Ray is told of a pod's GPUs is what the pod has: it starts as many workers as it was told of."""
+    told = number(part.get("rayStartParams", "num-gpus"), file)
+    groups = group_of(part.get("template"), Sourced(1, file, part.line, "tool"), "pod")
+    have = groups[0].gpus(file) if groups else None
+    if not isinstance(told, Sourced) or not isinstance(have, Sourced) or told.value <= have.value:
+        return []
+    message = f"num-gpus {told.value}, and a pod has {have.value}: Ray hands out GPUs that are not there"
+    return [fail("processes_match_devices", message, told.where, have.where, fix=f'num-gpus: "{have.value}"')]
+
+
+OF_RAY = re.compile(r"(?:.*/)?ray(?:-ml|-llm)?:(\d+\.\d+\.\d+)\b.*")
+
+
+def _versions(groups: list[Group], file: str) -> list[Finding]:
+    """Ray's head refuses a worker of another version."""
+    found: dict[str, Where] = {}
+    for group in groups:
+        for container in group.containers:
+            image = container.get("image")
+            version = OF_RAY.fullmatch(str(image.value)) if image is not None else None
+            if image is not None and version is not None:
+                found.setdefault(version[1], Where(file, image.line))
+    if len(found) < 2:
+        return []
+    message = f"Ray {' and '.join(found)} in one cluster: the head refuses a worker of another version"
+    return [fail("versions_are_the_same", message, *found.values(), fix="One image for head and workers.")]

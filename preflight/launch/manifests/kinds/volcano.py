@@ -1,0 +1,68 @@
+"""What does Volcano's Job ask for?"""
+
+from __future__ import annotations
+
+import re
+
+from preflight.launch.field import Unknown
+from preflight.launch.manifests import pods, roles
+from preflight.launch.manifests.group import Group, group_of, number, total
+from preflight.launch.manifests.pods import Answer
+from preflight.launch.plan import Plan, fail
+from preflight.launch.text.located import Located
+from preflight.ledger.findings import Finding, Where
+
+VOLCANO_TORCH = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
+
+
+def _names_of_hosts(plan: Plan) -> list[Finding]:
+    """VC_<TASK>_HOSTS is the svc plugin's, and so are the names that it lists."""
+    address = plan.master_address
+    named = re.search(r"VC_\w+_HOSTS", address.expression) if isinstance(address, Unknown) else None
+    if named is None or address is None:
+        return []
+    message = f"rank 0's address comes from {named[0]}, which the svc plugin sets, and the job does not have it"
+    return [fail("headless_service_is_there", message, address.where, fix="plugins: {svc: []}")]
+
+
+def _tasks_of_plugin(given: Located | None, names: list[str], file: str) -> list[Finding]:
+    """The pytorch plugin numbers the pods of the tasks that it is told of, `master` and `worker` where it is not."""
+    problems = []
+    words = given.each() if given is not None and isinstance(given.value, list) else []
+    for option in ("master", "worker"):
+        held = next((word for word in words if re.fullmatch(rf"--?{option}=.+", word.text)), None)
+        name = held.text.partition("=")[2] if held is not None else option
+        if name in names or (option == "worker" and held is None and len(names) < 2):
+            continue
+        where = Where(file, held.line if held is not None else given.line if given is not None else 1)
+        message = f"the pytorch plugin's {option} is the task {name}, and the tasks are {', '.join(names)}"
+        fix = f"--{option}=<one of {', '.join(names)}>"
+        problems.append(fail("pods_know_their_rank", message, where, fix=fix))
+    return problems
+
+
+def volcano(document: Located, documents: list[Located], file: str) -> Answer:
+    """Tasks with replicas, gang-scheduled by `minAvailable`; the pytorch plugin gives ranks and an address."""
+    del documents
+    tasks, plugins = document.get("spec", "tasks"), document.get("spec", "plugins")
+    groups: list[Group] = []
+    for task in tasks.each() if tasks else []:
+        name = task.get("name")
+        count = number(task.get("replicas"), file, 1)
+        groups += group_of(task.get("template"), count, str(name.value) if name else "task")
+    by_plugin = plugins is not None and plugins.get("pytorch") is not None
+    found, problems = pods.plans(
+        groups, document, file, operator=VOLCANO_TORCH if by_plugin else (), index="VC_TASK_INDEX"
+    )
+    least = document.get("spec", "minAvailable")
+    names = [group.role for group in groups]
+    problems.extend(roles.names_a_pod(found, document.get("metadata", "name"), groups))
+    if plugins is not None and by_plugin:
+        problems.extend(_tasks_of_plugin(plugins.get("pytorch"), names, file))
+    if plugins is None or {name for name, _ in plugins.items()} <= {"env", "ssh"}:
+        problems.extend(one for plan in found for one in _names_of_hosts(plan))
+    return found, [
+        *problems,
+        *pods.gang(least, total(groups), file, is_one_job=bool(found)),
+        *pods.against_gpus(found, groups),
+    ]

@@ -1,0 +1,1 @@
+"""Which files belong together, what is in each, and what a script starts."""

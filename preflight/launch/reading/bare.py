@@ -1,0 +1,60 @@
+"""What does a script say that starts no job?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from preflight.launch.plan import Skip
+from preflight.launch.reading.bundle import Bundle, resolved
+from preflight.launch.text.expansion import Assigned
+from preflight.launch.text.marks import Marks
+from preflight.launch.text.shell import Command
+
+# Variables by which a script that starts nothing speaks for the job all the same.
+OF_THE_JOB = ("NCCL_", "GLOO_", "MASTER_", "CUDA_VISIBLE", "TORCH_NCCL_")
+
+
+STARTS_FILES = re.compile(
+    r"(.*/)?(bash|sh|zsh|source|\.|sbatch|srun|qsub|exec|nohup|sudo)$|\S+\.(sh|sbatch|slurm|bash)$"
+)
+
+
+SCRIPT = re.compile(r"[\w./~+-]+\.(sh|sbatch|slurm|bash)")
+
+
+def bare(
+    bundle: Bundle,
+    name: str,
+    commands: list[Command],
+    marks: Marks,
+    variables: Mapping[str, Assigned],
+    *,
+    has_unknowns: bool,
+) -> None:
+    """A script that starts no job: one that only sets variables speaks for the job all the same."""
+    exported = {key: marks.field(held.text, held.line) for key, held in variables.items() if held.exported}
+    speaking = {key: value for key, value in exported.items() if key.startswith(OF_THE_JOB)}
+    if exported and not commands:
+        speaking = exported
+    if speaking:
+        bundle.variables[name] = speaking
+    if has_unknowns or (speaking and not commands):
+        return
+    started = next(
+        (
+            word
+            for command in commands
+            if STARTS_FILES.match(command.words[0].plain)
+            for word in command.words
+            if SCRIPT.fullmatch(word.plain)
+        ),
+        None,
+    )
+    script = ""
+    if started is not None and resolved(bundle, name, started.plain) is None:
+        script = f"; {started.plain} is not given"
+    elif started is not None:
+        script = f"; {started.plain} is judged by itself, without what it gets from here"
+    reason = f"no command of a known launcher{script}"
+    bundle.skips.append(Skip(name, started.line if started else 1, f"not judged: {reason}"))

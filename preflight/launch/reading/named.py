@@ -1,0 +1,91 @@
+"""Which files do the commands of a script name, and what do they add to its plans?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from preflight.launch.commands import Context
+from preflight.launch.field import Field, value_of, words
+from preflight.launch.launchers.deepspeed.hostfile import read_hostfile
+from preflight.launch.launchers.llamafactory import LLAMAFACTORY
+from preflight.launch.launchers.mpirun.command import MPIRUN
+from preflight.launch.manifests import trainings
+from preflight.launch.plan import Hostfile, Plan
+from preflight.launch.reading.bundle import Bundle, beside, resolved
+from preflight.launch.reading.files import UNKNOWN_KIND, take
+from preflight.launch.text.shell import Command
+
+
+def with_training(bundle: Bundle, plan: Plan, script: str, *, look_beside: bool) -> Plan:
+    """The plan with the options that LLaMA-Factory's YAML holds; a DeepSpeed configuration that it names is read."""
+    named = (value_of(argument) or "" for argument in plan.arguments)
+    path = next((word for word in named if word.endswith((".yaml", ".yml"))), "")
+    if plan.launcher is not LLAMAFACTORY or not path:
+        return plan
+    text = beside(bundle, script, path, look_beside=look_beside)
+    found = resolved(bundle, script, path) or path
+    if text is not None and found not in bundle.trainings:
+        take(bundle, found, text)
+    training = bundle.trainings.get(found)
+    if training is None:
+        return plan
+    config = trainings.deepspeed_file(training)
+    held = beside(bundle, found, config, look_beside=look_beside) if config.endswith(".json") else None
+    name = resolved(bundle, found, config) or config
+    if held is not None and name not in bundle.batches:
+        take(bundle, name, held)
+    return replace(plan, arguments=(*trainings.arguments(training, found), *plan.arguments))
+
+
+NAMING_HOSTS = words("--hostfile -hostfile --machinefile -machinefile --deepspeed_hostfile")
+
+
+LETTERS, TAKES_LETTERS = ("-f", "-H"), frozenset({"deepspeed", "ds", *MPIRUN.programs})
+
+
+NAMING = (
+    *words("--config_file --config-file --deepspeed --deepspeed_config --deepspeed-config --ds_config"),
+    *("--deepspeed_config_file", *NAMING_HOSTS),
+)
+
+
+def named_files(bundle: Bundle, context: Context, commands: list[Command], name: str, *, look_beside: bool) -> None:
+    """Read the --config_file and --hostfile of a script's commands where they can be found."""
+    configs: dict[str, dict[str, Field[Any]]] = {}
+    hostfiles: dict[str, Hostfile] = {}
+    for command in commands:
+        names = {word.plain.rpartition("/")[2] for word in command.words}
+        letters = LETTERS if names & TAKES_LETTERS else ()
+        for path in _values_of(command, (*NAMING, *letters)):
+            found = resolved(bundle, name, path)
+            if found is None and look_beside and beside(bundle, name, path, look_beside=True) is not None:
+                found = resolved(bundle, name, path)
+            is_read = found in bundle.configs or found in bundle.hostfiles or found in bundle.batches
+            if found is not None and not is_read:
+                take(bundle, found, bundle.texts[found])
+            if found is not None and not is_read and path in _values_of(command, (*NAMING_HOSTS, *letters)):
+                _as_hostfile(bundle, found)
+            if found in bundle.configs:
+                configs[path] = bundle.configs[found]
+            elif found in bundle.hostfiles:
+                hostfiles[path] = bundle.hostfiles[found]
+    context.configs, context.hostfiles = configs, hostfiles
+
+
+def _as_hostfile(bundle: Bundle, name: str) -> None:
+    """A file that a script names as its hostfile is one, whatever it is called."""
+    skipped = [skip for skip in bundle.skips if skip.file == name and skip.reason == UNKNOWN_KIND]
+    if skipped:
+        bundle.skips = [skip for skip in bundle.skips if skip not in skipped]
+        bundle.hostfiles[name], bundle.hostfile_problems[name] = read_hostfile(bundle.texts[name], name)
+
+
+def _values_of(command: Command, options: tuple[str, ...]) -> list[str]:
+    values = []
+    for place, word in enumerate(command.words):
+        written, equals, value = word.plain.partition("=")
+        if written in options:
+            following = command.words[place + 1].plain if place + 1 < len(command.words) else ""
+            values.append(value if equals else following)
+    return [value for value in values if value]

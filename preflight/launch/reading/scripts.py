@@ -1,0 +1,195 @@
+"""Which scripts start which, and what does each of them start?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from preflight.launch.commands import Context, plan_of, unjudged
+from preflight.launch.field import value_of
+from preflight.launch.launchers import first_words, launch_words
+from preflight.launch.launchers.slurm import job_variables, read_directives
+from preflight.launch.plan import Granted, Plan, ScriptFile, Skip, Slurm, sharing_host
+from preflight.launch.reading.bare import bare
+from preflight.launch.reading.bundle import Bundle, beside, resolved
+from preflight.launch.reading.named import named_files, with_training
+from preflight.launch.schedulers.directives import read_granted
+from preflight.launch.schedulers.granted import with_granted
+from preflight.launch.text import form, grammar
+from preflight.launch.text.detect import kind_of
+from preflight.launch.text.marks import Marks, is_known
+from preflight.launch.text.shell import Command, Start
+from preflight.launch.text.statements import Read, read_script
+
+# A script with one of these runs on one node and starts the others.
+STARTS_ALL = re.compile(r"(?m)^[^#\n]*\b(srun|pdsh|clush|mpirun|mpiexec|jsrun|blaunch|pbsdsh|pssh)\b")
+
+
+# PBS, LSF, Grid Engine, OAR and Fujitsu's run the script itself on the first node, as Slurm does.
+BATCH = re.compile(r"(?m)^#(PBS|BSUB|OAR|PJM)\s|^#\$ -")
+
+
+UNKNOWNS_LIMIT = 4
+
+
+STARTS_LIMIT = 64  # of one script, as of the turns of a loop
+
+
+@dataclass
+class Walked:
+    """A script as one start of it runs: its commands, what they are read against, and the scripts that it starts."""
+
+    name: str
+    text: str
+    reading: grammar.Reading
+    read: Read
+    slurm: Slurm | None
+    granted: Granted | None
+    lacking: list[str]
+
+
+def judge_scripts(bundle: Bundle, texts: Mapping[str, str], *, look_beside: bool) -> None:
+    """The plans of all scripts; one that another starts is read with what it gets from there."""
+    walks = {name: _walk(bundle, name, text, look_beside=look_beside) for name, text in texts.items()}
+    started = {resolved(bundle, walk.name, one.path) for walk in walks.values() for one in _starts(walk)}
+    done: set[str] = set()
+    for name in (*(name for name in texts if name not in started), *texts):
+        if name not in done:
+            _with_started(bundle, [walks[name]], done, look_beside=look_beside)
+
+
+def _starts(walk: Walked) -> list[Start]:
+    """The scripts that one starts in any case: in a branch of it they may get something else."""
+    return [one for one in walk.read.starts if not one.is_conditional]
+
+
+def _with_started(bundle: Bundle, walks: list[Walked], done: set[str], *, look_beside: bool) -> None:
+    """The plans of one script, and of those that it starts."""
+    done.add(walks[0].name)
+    found: dict[str, list[Walked]] = {}
+    for walk in walks:
+        for start in _starts(walk):
+            name = resolved(bundle, walk.name, start.path)
+            if name is None or name in done or len(found.get(name, ())) >= STARTS_LIMIT:
+                continue
+            if kind_of(name, bundle.texts[name], launch_words()) == "shell":
+                inner = _walk(bundle, name, bundle.texts[name], look_beside=look_beside, start=start, by=walk)
+                found.setdefault(name, []).append(inner)
+    _judged(bundle, walks, has_started=bool(found), look_beside=look_beside)
+    for inner_walks in found.values():
+        _with_started(bundle, inner_walks, done, look_beside=look_beside)
+
+
+def _walk(
+    bundle: Bundle,
+    name: str,
+    text: str,
+    *,
+    look_beside: bool,
+    start: Start | None = None,
+    by: Walked | None = None,
+) -> Walked:
+    """What a script runs, by itself or as another one starts it."""
+    slurm = read_directives(text, name)
+    reading = grammar.read(text)
+    problems = list(form.problems(text, name, reading))
+    bundle.problems.extend(problems)
+    repaired = form.as_meant(text, problems)
+    if repaired != text:
+        text, reading = repaired, grammar.read(repaired)
+
+    lacking: list[str] = []
+
+    def load(path: str) -> str | None:
+        found = beside(bundle, name, path, look_beside=look_beside)
+        lacking.extend([path] if found is None and is_known(path) else [])
+        return found
+
+    read = read_script(
+        text,
+        name,
+        per_node=slurm is None and not STARTS_ALL.search(text) and not BATCH.search(text),
+        load=load,
+        variables=job_variables(slurm) if slurm else {},
+        launch_words=first_words(),
+        reading=reading,
+        marks=Marks(name, by.read.marks.unknowns) if by else None,
+        start=start,
+    )
+    if slurm is None and read.batches:  # a script that writes the batch script and hands it to sbatch
+        slurm = read_directives(read.batches[0].text, name, first_line=read.batches[0].line)
+    slurm = slurm or (by.slurm if by else None)
+    granted = None if slurm else (by.granted if by else None) or read_granted(text, name)
+    return Walked(name, text, reading, read, slurm, granted, lacking)
+
+
+def _judged(bundle: Bundle, walks: Sequence[Walked], *, has_started: bool, look_beside: bool) -> None:
+    """The plans of a script's starts, with the configurations and hostfiles that it names."""
+    name = walks[0].name
+    commands: list[Command] = []
+    plans: list[Plan] = []
+    unknowns: dict[str, int] = {}
+    for walk in walks:
+        context = Context(walk.read.marks, walk.slurm)
+        named_files(bundle, context, walk.read.commands, name, look_beside=look_beside)
+        torn = grammar.Lines(walk.text).line(walk.reading.broken.place) if walk.reading.broken else len(walk.text)
+        found, reasons = _plans_of(
+            bundle, context, walk.read.commands, name, torn=torn, lacking=walk.lacking, look_beside=look_beside
+        )
+        bundle.problems.extend(context.problems)
+        commands.extend(walk.read.commands)
+        plans.extend(with_granted(plan, walk.granted) for plan in found)
+        unknowns.update(reasons)
+    here = sharing_host(plans)
+    plans = [replace(plan, shares_host=True) if plan in here else plan for plan in plans]
+    bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), walks[0].read.marks, walks[0].slurm))
+    bundle.plans.extend(plans)
+    bundle.skips.extend(
+        Skip(name, line, f"not judged: {reason}") for reason, line in list(unknowns.items())[:UNKNOWNS_LIMIT]
+    )
+    if not plans and not has_started:
+        read = walks[0].read
+        bare(bundle, name, commands, read.marks, read.variables, has_unknowns=bool(unknowns))
+
+
+def _plans_of(
+    bundle: Bundle,
+    context: Context,
+    commands: Sequence[Command],
+    name: str,
+    *,
+    torn: int,
+    lacking: Sequence[str],
+    look_beside: bool,
+) -> tuple[list[Plan], dict[str, int]]:
+    """The plans of a script's commands, and why others are not judged: reason -> line.
+
+    From the line `torn` on nothing is sure; `lacking` are the files that the script reads, and nobody gave.
+    """
+    plans = []
+    unknowns: dict[str, int] = {}
+    for command in commands:
+        plan = plan_of(command, context)
+        unknown = unjudged(command, plan, context.marks)
+        if unknown:
+            hint = f"; {lacking[0]} is not given" if lacking and plan is not None and plan.is_open else ""
+            unknowns.setdefault(f"{unknown}{hint}", command.line)
+        if plan is None:
+            continue
+        if command.line >= torn:
+            plan = replace(plan, is_opaque=True)
+        config = value_of(plan.settings.get("config_file"))
+        if config in context.configs:
+            config = resolved(bundle, name, str(config)) or str(config)
+            bundle.used_configs.add(config)
+            plan = replace(plan, config=bundle.texts[config])
+        plans.append(with_training(bundle, plan, name, look_beside=look_beside))
+    return _without_helpers(plans), unknowns
+
+
+def _without_helpers(plans: list[Plan]) -> list[Plan]:
+    """The plans without those of a plain python that stands beside a launcher and is given no rank."""
+    if not any(plan.launcher.has_agent for plan in plans):
+        return plans
+    return [plan for plan in plans if not plan.is_by_hand or "RANK" in plan.environment]

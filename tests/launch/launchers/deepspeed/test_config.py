@@ -1,0 +1,21 @@
+"""DeepSpeed's configuration and environment file."""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.errors import UsageError
+from preflight.launch.rules.check import check_texts
+from tests.launch.samples import judged
+
+
+def test_export_has_no_place_in_deepspeed_env():
+    """DeepSpeed takes all before the = for the name."""
+    (found,) = judged({".deepspeed_env": "export NCCL_DEBUG=INFO\n"})
+    assert found.fix == "NCCL_DEBUG=INFO"
+
+
+def test_broken_json_is_one_line_with_its_place():
+    """A comma that is missing before line 3."""
+    with pytest.raises(UsageError, match=r"ds\.json:3: not JSON"):
+        check_texts({"ds.json": '{\n  "fp16": {}\n  "bf16": {}\n}'})

@@ -1,0 +1,18 @@
+"""Scripts that start no job."""
+
+from __future__ import annotations
+
+from preflight.launch.read import read_texts
+
+
+def test_a_script_that_only_sets_variables_speaks_for_the_job():
+    """What it exports is the job's, and it is no file that was not judged."""
+    files = read_texts({"env.sh": "export NCCL_SOCKET_IFNAME=eth0\nexport PATH=/opt/bin\n"})
+    assert [sorted(values) for _, values in files.variables] == [["NCCL_SOCKET_IFNAME", "PATH"]]
+    assert files.skips == ()
+
+
+def test_a_script_that_starts_another_names_it():
+    """One that is not given is said to be missing."""
+    (skip,) = read_texts({"run.sh": "set -e\nbash train.sh\n"}).skips
+    assert (skip.line, "train.sh is not given" in skip.reason) == (2, True)

@@ -1,0 +1,48 @@
+"""Are the recipes of a Makefile judged as what make runs, line by line?"""
+
+from __future__ import annotations
+
+from preflight.launch.reading.makefile import as_script, is_makefile
+from preflight.launch.rules.check import check_texts
+
+RECIPE = """\
+RANK = ${r}
+PORT ?= 29500
+ADDRESS := %s
+
+ifdef np
+  N_PROCS = ${np}
+else
+  N_PROCS = 1
+endif
+
+all: data
+\t@echo "$$(hostname)"
+\t-torchrun --nnodes=2 --nproc_per_node=${N_PROCS} --node_rank=$(RANK) \\
+\t\t--master_addr=$(ADDRESS) --master_port=$(PORT) train.py
+"""
+
+
+def test_make_reads_files_of_these_names():
+    """As make looks for them, and what is included."""
+    assert all(map(is_makefile, ("Makefile", "makefile", "a/GNUmakefile", "train.mk", "Makefile.gpu")))
+    assert not any(map(is_makefile, ("make.sh", "job.sbatch", "Makefiles/run.sh")))
+
+
+def test_lines_stay_where_they_are_and_what_make_alone_knows_is_left_out():
+    """A finding names the line of the Makefile; a branch, a target and make's own functions are no shell."""
+    lines = as_script(RECIPE % "10.0.0.1").split("\n")
+    assert len(lines) == RECIPE.count("\n") + 1
+    assert lines[1:3] == ["PORT=${PORT:-29500}", "ADDRESS=10.0.0.1"]
+    assert lines[4:9] == [""] * 5
+    assert lines[10:12] == ["", 'echo "$(hostname)"']
+    assert lines[12] == "torchrun --nnodes=2 --nproc_per_node=${N_PROCS} --node_rank=${RANK} \\"
+    assert as_script("HEAD = $(shell hostname)") == ""
+
+
+def test_a_good_makefile_is_silent_and_a_wrong_one_is_told():
+    """As the same command in a script."""
+    assert [found.check for found in check_texts({"Makefile": RECIPE % "10.0.0.1"})[0] if found.verdict == "fail"] == []
+    told = check_texts({"Makefile": RECIPE % "127.0.0.1"})[0]
+    assert [found.check for found in told] == ["launch.master_address_leads_to_rank_0"]
+    assert {place.line for place in told[0].where} == {3, 13}
