@@ -14,6 +14,7 @@ from tests.node.sources.kernel.reported import reported
         "mlx5_core 0000:41:00.0 ens1f0np0: Link down",
         "hfi1 0000:24:00.0: hfi1_0: logical state changed to PORT_DOWN (0x1)",
         "ixgbe 0000:41:00.0 eno1: NIC Link is Down",
+        "tg3 0000:02:00.0 eno3: Link is down",
         "cxi_core 0000:c3:00.0: cxi3[hsn3] CXI_EVENT_LINK_DOWN",
         "bond0: (slave eno1): link status definitely down, disabling slave",
     ],

@@ -77,6 +77,9 @@ LINES = {
     ),
     ("hang", 0, ""): (
         "INFO: task python3:48213 blocked for more than 122 seconds.",
+        "BUG: soft lockup - CPU#3 stuck for 67s! [python3:48213]",
+        "NMI watchdog: Watchdog detected hard LOCKUP on cpu 17",
+        "watchdog: CPU 12 self-detected hard LOCKUP @ arch_spin_lock+0x20/0x60",
         "NVRM: krcWatchdog_IMPL: RC watchdog: GPU is probably locked!  Notify Timeout Seconds: 7",
     ),
     ("storage", 0, ""): (
@@ -137,6 +140,7 @@ LINES = {
         "BUG: unable to handle page fault for address: ffffb2d4c0a3f000",
         "general protection fault, probably for non-canonical address 0xdead: 0000 [#1] SMP",
         "python3: page allocation failure: order:5, mode:0x40dc0",
+        "swapper/3: page allocation failure: order:0, mode:0x20(GFP_ATOMIC|GFP_DMA32), nodemask=(null)",
     ),
     ("pcie", 0, ""): ("DMAR: [DMA Read NO_PASID] Request device [13:00.0] fault addr 0x7f2b0000",),
     ("pcie", 0, "0000:10:01.0"): (
@@ -245,6 +249,13 @@ def test_a_telling_line_gives_its_kind_and_device(line, event):
         "6,1,2,-;nvidia-gpu 0000:17:00.3: i2c timeout error e0000000",
         "6,1,2,-;acpi device:00: probe of PNP0C14 failed",
         "6,1,2,-;mlx5_core 0000:e1:00.0: mlx5_pcie_event:301:(pid 1): PCIe slot advertised sufficient power (75W).",
+        "6,1,2,-;NMI watchdog: Shutting down hard lockup detector on all cpus",
+        "6,1,2,-;swapper/0: page allocation failure: order:10, mode:0xcc1(GFP_KERNEL|GFP_DMA), nodemask=(null)",
+        "6,1,2,-;I/O error, dev loop25, sector 0 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 0",
+        "6,1,2,-;Buffer I/O error on dev loop2, logical block 896, lost async page write",
+        "6,1,2,-;blk_update_request: I/O error, dev nvme0n1, sector 16902 op 0x3:(DISCARD) flags 0x800 phys_seg 1",
+        "6,1,2,-;I/O error, dev sda, sector 596 op 0x9:(WRITE_ZEROES) flags 0x800 phys_seg 0 prio class 2",
+        "6,1,2,-;pcieport 0000:a9:10.0: pciehp: Slot(272): Link Down/Up ignored (recovered by DPC)",
         "no record at all",
         "6,1,x,-;NVRM: Xid (PCI:0000:c1:00): 79",
         "6,1,2,-;",
