@@ -1,4 +1,4 @@
-"""Which lines tell of no failure, whatever words they have?"""
+"""Which lines are no failure, though they hold a failure's words?"""
 
 from __future__ import annotations
 

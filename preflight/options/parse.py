@@ -1,4 +1,4 @@
-"""Is every option a value that can be, and do they fit each other?"""
+"""Can each option have the value that it was given, and do the options fit each other?"""
 
 from __future__ import annotations
 

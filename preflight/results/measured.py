@@ -1,4 +1,4 @@
-"""What have all sections of report.json in common that hold measurements?"""
+"""What do all sections of report.json that hold measurements have in common?"""
 
 from __future__ import annotations
 

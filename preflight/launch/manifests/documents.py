@@ -1,4 +1,4 @@
-"""Which jobs stand in the documents of a manifest, those too that a list or another job holds?"""
+"""Which jobs do the documents of a manifest hold, those inside of lists and other jobs included?"""
 
 from __future__ import annotations
 

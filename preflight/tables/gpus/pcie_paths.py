@@ -1,4 +1,4 @@
-"""Does what GPUs send each other over PCIe take its short way, or is it sent up to the root complex?
+"""Does what GPUs send each other over PCIe take the short way, or is it sent up to the root complex?
 
 Sources: NVIDIA's GPUDirect documentation and NCCL's troubleshooting page (ACS, IOMMU), and field cases by their issue.
 """

@@ -1,4 +1,4 @@
-"""What of a GPU costs speed, or is fragile?
+"""What about a GPU costs speed, or is fragile?
 
 The sources: NVIDIA's "GPU Memory Error Management" (rows, pages), the NVML API reference (slowdown reasons, limits) and
 AMD SMI; field cases by their issue.

@@ -1,4 +1,4 @@
-"""What of the nodes' kernels, memory and CPUs should be the same on all of them?"""
+"""Which facts of the nodes' kernels, memory and CPUs should be the same on all of them?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a GPU, as its driver reports it?"""
+"""In what state is a GPU, as its driver reports it?"""
 
 from __future__ import annotations
 
