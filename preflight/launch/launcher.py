@@ -33,6 +33,11 @@ class FieldNames:
     nodes: str = ""
     rendezvous_id: str = ""
 
+    @property
+    def rank_option(self) -> str:
+        """The rank as a command takes it: accelerate's name for it is a key of its file."""
+        return f"--{self.rank}" if self.rank[0].islower() else self.rank
+
 
 @dataclass(frozen=True, kw_only=True)
 class AgentOutput:

@@ -75,8 +75,7 @@ def numbered_alike(plan: Plan, index: str) -> list[Finding]:
     static = isinstance(plan.rendezvous, Sourced) and plan.rendezvous.value == "static"
     if not plan.launcher.has_agent or not plan.spans_nodes or not static or plan.is_opaque or plan.is_conditional:
         return []
-    rank, option = plan.node_rank, plan.launcher.field_names.rank
-    option = f"--{option}" if option[0].islower() else option  # a key of accelerate's file, as its command takes it
+    rank, option = plan.node_rank, plan.launcher.field_names.rank_option
     if isinstance(rank, Unknown) or plan.is_standalone:
         return []
     place = rank.where if isinstance(rank, Sourced) and rank.origin == "written" else plan.where

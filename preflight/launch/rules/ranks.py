@@ -137,7 +137,7 @@ def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
 
 def tasks_are_numbered_apart(plan: Plan) -> Iterable[Finding]:
     """A rank in a command that starts all nodes, or worked out before it, is the same on each of them."""
-    rank, option = plan.node_rank, plan.launcher.field_names.rank
+    rank, option = plan.node_rank, plan.launcher.field_names.rank_option
     is_static = value_of(plan.rendezvous) == "static" or not plan.launcher.rendezvous_gives_ranks
     if plan.launcher.numbers_processes or not is_static or not plan.spans_nodes or plan.is_of_a_manifest:
         return
@@ -160,7 +160,8 @@ def tasks_are_numbered_apart(plan: Plan) -> Iterable[Finding]:
             f"no {option}, and one command starts all {firm(plan.nodes)} nodes: {plan.launcher.name} takes"
             f" {rank.value} on each of them"
         )
-        fix = f"{plan.launcher.name} ... --rdzv_backend c10d, or --{option} $SLURM_NODEID inside `bash -c '...'`"
+        number = "$SLURM_NODEID" if by_slurm else "$OMPI_COMM_WORLD_RANK"
+        fix = f"{plan.launcher.name} ... --rdzv_backend c10d, or {option} {number} inside `bash -c '...'`"
         yield tell("static_rendezvous_has_node_ranks", message, plan.where, fix=fix)
     elif isinstance(rank, Sourced) and rank.origin == "written" and (by_slurm or is_for_all):
         message = f"{option} {rank.value} on every node: one command starts all {firm(plan.nodes)} of them"
@@ -172,7 +173,7 @@ def tasks_are_numbered_apart(plan: Plan) -> Iterable[Finding]:
 def loops_count_their_nodes(files: LaunchFiles) -> Iterable[Finding]:
     """A loop over hosts that are not known here gives each of them the rank that stands in the command."""
     for plan in files.plans:
-        rank, option = plan.node_rank, plan.launcher.field_names.rank
+        rank, option = plan.node_rank, plan.launcher.field_names.rank_option
         is_static = value_of(plan.rendezvous) == "static" or not plan.launcher.rendezvous_gives_ranks
         host_varies = any("$" in word or not is_known(word) for word in plan.wrapper)
         if not plan.loop or not plan.is_logged_in or not host_varies or not is_static or plan.is_conditional:

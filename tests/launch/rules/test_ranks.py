@@ -152,6 +152,8 @@ def test_accelerate_takes_its_number_in_the_task_too():
     text = BATCH.replace("--ntasks-per-node=8", "--ntasks-per-node=1").format(f"'{command}'")
     assert failed({"n.sh": text}) == []
     assert failed({"n.sh": text.replace("'", '"')}) == ["static_rendezvous_has_node_ranks"]
+    (found,) = judged({"n.sh": text.replace("--machine_rank $SLURM_NODEID ", "")})
+    assert found.fix.endswith("or --machine_rank $SLURM_NODEID inside `bash -c '...'`")
     assert failed({"n.sh": text.replace("$SLURM_NODEID", "0")}) == ["static_rendezvous_has_node_ranks"]
     step = 'srun -N1 -w "$node"'
     assert failed({"n.sh": text.replace("$SLURM_NODEID", "0").replace("srun", step)}) == []
