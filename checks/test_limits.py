@@ -105,17 +105,18 @@ def test_processes_may_be_started(node, settings):
 def test_nothing_else_is_limited(node):
     """No limit holds down the memory, the stack, the size of files or the CPU time of the job's processes.
 
-    CUDA reserves many times the memory of all GPUs and NCCL's start ends with "out of memory" under `ulimit -v` or
-    `-d`; a checkpoint ends with "File too large", a rank after its CPU seconds; a stack of less than 1 MiB ends threads
-    with a segmentation fault. Login shells of shared machines set them. It fails where no job gets far: 512 MiB of
-    address space, 64 MiB of data, files of 1 MiB, ten minutes of CPU time, a stack of 128 KiB.
-    Fix: the command in the finding, in the line that starts the job; or the lines `as`, `data`, `stack`, `fsize` and
-    `cpu` in /etc/security/limits.d on the nodes named.
+    CUDA reserves addresses for many times the memory of all GPUs: under `ulimit -v` or `-d` NCCL ends at its start with
+    "out of memory". A checkpoint ends with "File too large", a rank is killed when its CPU seconds are used up, and a
+    thread with a stack of less than 1 MiB dies of a segmentation fault. Login shells of shared machines set limits. It
+    is a failure where no job gets far: 512 MiB of address space, 64 MiB of data, files of 1 MiB, ten minutes of CPU
+    time, a stack of 128 KiB.
+    Fix: run the command in the finding before the job, in the line that starts it, or raise `as`, `data`, `stack`,
+    `fsize` and `cpu` in /etc/security/limits.d on the nodes named.
     """
     found = node.limits.held_down()
     if found:
         gpus = node.gpu.readable() if node.backend == "nccl" and "-v" in found else ()
         message = f"limits of this {node.identity.context} session: {', '.join(found.values())}"
         options = " ".join(f"{option} {'8192' if option == '-s' else 'unlimited'}" for option in found)
-        fix = f"`ulimit {options}` in the line that starts the job; /etc/security/limits.d for all sessions"
+        fix = f"`ulimit {options}` before the job, in the line that starts it; for all sessions /etc/security/limits.d"
         raise Blame(message, nodes=[node.name], fix=fix, is_advisory=not gpus and not node.limits.is_hopeless())

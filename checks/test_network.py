@@ -80,10 +80,10 @@ def test_training_interfaces_have_the_same_rate(cluster):
 def test_routes_to_peers_leave_by_the_training_interface(node, cluster):
     """Packets to a peer's training address leave by the training interface, whole.
 
-    Otherwise connections take another path than the one that was chosen: a slower one, or one without an answer; and
-    where a route has a smaller MTU than its interface, they are sent in more and smaller pieces than by the peers; with
-    a larger one they are lost. A peer that no route leads to, or that a blackhole or a rule keeps from this node, is a
-    failure.
+    Otherwise connections take another path than the one that was chosen: a slower one, or one without an answer. Where
+    a route has a smaller MTU than its interface, data goes in more and smaller packets than the peers send; where it
+    has a larger one, packets are lost. A peer that no route leads to, or that a blackhole or a rule keeps from this
+    node, is a failure.
     Fix: `ip route get <address of the peer> from <own address>` on the nodes named; correct the route, its metric or
     its mtu, or the rule (`ip rule`).
     """

@@ -53,7 +53,7 @@ class Standstill:
         if not self.behind:
             return words
         ranks = f"rank{'s' * (len(self.behind) != 1)} {', '.join(map(str, self.behind[:16]))}"
-        return f"{words}; {ranks} had come to step {self.behind_step} only"
+        return f"{words}; {ranks} had only come to step {self.behind_step}"
 
 
 def standstill(recent: Mapping[str, Iterable[Mark]], end: Evidence) -> Standstill | None:

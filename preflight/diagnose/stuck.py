@@ -130,8 +130,8 @@ def _wrongly_numbered(all_doing: list[Doing]) -> tuple[tuple[Doing, ...], str] |
     if len(sizes) > 1:
         (most, count), (_, next_count) = sizes
         wrong = tuple(one for one in sized if one.process.world_size != most or count == next_count)
-        told = ", ".join(f"{one.name} counts on {one.process.world_size} ranks" for one in wrong[:4])
-        others = "" if count == next_count else f", the others on {most}"
+        told = ", ".join(f"{one.name} expects {one.process.world_size} ranks" for one in wrong[:4])
+        others = "" if count == next_count else f", the others {most}"
         return wrong, f"{told}{others}: WORLD_SIZE must be the same for all"
     places: dict[int, list[Doing]] = {}
     for one in all_doing:

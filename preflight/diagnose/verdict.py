@@ -303,7 +303,7 @@ def _with_awaited(finding: Finding, facts: Facts) -> Finding:
     ranks, missing = _ranks(tuple(sorted(facts.awaited))), _ranks(tuple(sorted(awaited)))
     words = f"{ranks} waited for the address of {missing}"
     if not awaited & facts.heard and facts.heard - set(facts.awaited):
-        words = f"{words}, of which no line is here: it did not start, or the world size of {ranks} is too large"
+        words = f"{words}, whose log is not here: it did not start, or the world size of {ranks} is too large"
     return replace(finding, detail=words)
 
 

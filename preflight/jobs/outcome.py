@@ -161,7 +161,7 @@ def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], 
     if failures:
         behind = _left_behind(unfinished, failures)
         if behind:
-            failure = f"{next(iter(failures.values()))}; until then {_came_to(behind)}, and the others waited"
+            failure = f"{next(iter(failures.values()))}; by then {_came_to(behind)}, and the others waited"
             return Outcome(ranks, failure, tuple(dict.fromkeys(story.placement.node for story in behind)), seconds)
         reason = "; ".join(f"{node}: {why}" for node, why in sorted(failures.items()))
         return Outcome(ranks, reason, tuple(failures), seconds)
@@ -198,7 +198,7 @@ def _came_to(stories: list[RankStory]) -> str:
     """How far the ranks came, the first few of them by name."""
     named = ", ".join(f"rank {story.placement.rank} on {story.placement.node}" for story in stories[:4])
     more = f" and {len(stories) - 4} more" if len(stories) > 4 else ""
-    return f"{named}{more} came no further than stage {stories[0].stage}"
+    return f"{named}{more} had come no further than stage {stories[0].stage}"
 
 
 def _started_twice(ranks: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]] | None:

@@ -21,7 +21,7 @@ REFUSED_WITH_A_KEY = (
 NO_PYTHON = "no Python answered"  # as a session says it: the login succeeded, or nobody knows
 # What a login says that started something else than Python -> what to do about it.
 ANOTHER_SHELL = (
-    ("reads what is meant for Python", "let ~/.bashrc start it at a terminal alone (`[ -t 0 ]`), then run again"),
+    ("reads what is meant for Python", "let ~/.bashrc start it only at a terminal (`[ -t 0 ]`), then run again"),
     (
         "restricted",
         "the account's shell there is a restricted one: `chsh -s /bin/bash <user>` on the nodes named, then run again",
@@ -32,9 +32,12 @@ ANOTHER_SHELL = (
     ),
     (
         "sftp",
-        "sshd there starts a command of its own: take ForceCommand from sshd_config, then run again",
+        "sshd there starts a command of its own: remove ForceCommand from sshd_config, then run again",
     ),
-    ("Error: ", "`--python PATH` with the full path of a Python of 3.9 or newer that starts there, then run again"),
+    (
+        "Error: ",
+        "give `--python PATH` with the full path of a Python of 3.9 or newer that starts there, then run again",
+    ),
 )
 IN_MID_RUN = ("the connection ended in mid-run", "it has said nothing for")  # as a session says it
 
@@ -124,8 +127,8 @@ def _of_reason(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, s
         login = login_of(logins.get(first, first) if len(loss.nodes) == 1 else ANY)
         ends_early = (
             f"`ssh {login} echo here` must print `here` at once: else a startup file there (~/.bashrc, ~/.profile)"
-            " ends, waits or starts another shell, the account's shell is none (`getent passwd`), or sshd starts a"
-            " command of its own (ForceCommand, `command=` in authorized_keys); then run again"
+            " ends, waits or starts another shell, the account has no usable shell (`getent passwd`), or sshd starts"
+            " a command of its own (ForceCommand, `command=` in authorized_keys); then run again"
         )
         return next((fix for sign, fix in ANOTHER_SHELL if sign in reason), ends_early)
     return transport.log_in_hint(logins.get(first, first) if len(loss.nodes) == 1 else ANY)

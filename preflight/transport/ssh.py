@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 # At its level ERROR ssh says neither "Connection closed" nor "timed out" of a connection that had been made.
 SILENT = (
-    "ssh ended without a message: sshd closed the connection, or said nothing for 15 s, as where what it asks for "
-    "users and keys (LDAP, sssd) does not answer, or PAM lets nobody in (no Slurm job there, /run/nologin), or where "
-    "large packets are lost on the way (an MTU: `ping -M do -s 1472`); or sshd opens no session (MaxSessions 0), or a "
-    "signal ended the Python there (`python3 -V` by hand)"
+    "ssh ended without a message: sshd closed the connection or said nothing for 15 s (LDAP or sssd, which it asks for "
+    "users and keys, does not answer; PAM lets nobody in: no Slurm job there, /run/nologin; large packets are lost on "
+    "the way: `ping -M do -s 1472`), or it opens no session (MaxSessions 0), or a signal ended the Python there (try "
+    "`python3 -V` by hand)"
 )
 FAILED = 255  # ssh's own exit code; any other one is that of the command
 

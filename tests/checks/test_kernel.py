@@ -59,7 +59,7 @@ BROKEN = (
         "no switch speaks LACP with bond0",
     ),
     Broken(BEST, kernel(memory_overcommit=2), ("node2",), "vm.overcommit_memory is 2"),
-    Broken(BEST, kernel(connections_held=0.97), ("node2",), "97% of the connections that the packet filter may"),
+    Broken(BEST, kernel(connections_held=0.97), ("node2",), "keeps track of 97% of the connections that it may"),
     Broken(BEST, kernel(files_held=0.93), ("node2",), "93% of the files that this machine may have open"),
     Broken(BEST, roce().broken_interface("node2", duplex="half"), ("node2",), "eth0 at half duplex"),
     Broken(BEST, kernel(clock_source="acpi_pm"), ("node2",), "clock source acpi_pm"),

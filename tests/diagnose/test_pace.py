@@ -37,7 +37,7 @@ def test_the_rank_that_had_come_less_far_is_named():
     lines = [*steps((0, 1, 2, 3), last=28), *steps((0, 1, 3))[28 * 3 :], LIMIT.format("12:13")]
     found = diagnose(lines).causes[0]
     assert found.ranks == (2,)
-    assert "rank 2 had come to step 27 only" in found.detail
+    assert "rank 2 had only come to step 27" in found.detail
 
 
 @pytest.mark.parametrize(

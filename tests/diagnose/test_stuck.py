@@ -91,7 +91,7 @@ def test_another_number_of_ranks_is_named():
     found = {"a": (rank(0, MEETING),), "b": (rank(1, MEETING),), "c": (rank(2, MEETING, world=4),)}
     stuck = compare(found)
     assert [one.name for one in stuck.guilty] == ["rank 2 on c"]
-    assert stuck.verdict == "rank 2 on c counts on 4 ranks, the others on 3: WORLD_SIZE must be the same for all"
+    assert stuck.verdict == "rank 2 on c expects 4 ranks, the others 3: WORLD_SIZE must be the same for all"
     assert len(compare({"a": (rank(0, MEETING, world=2),), "b": (rank(1, MEETING),)}).guilty) == 2
 
 

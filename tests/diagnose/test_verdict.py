@@ -202,5 +202,5 @@ def test_a_rank_that_waits_for_the_address_of_one_that_is_not_there_is_told_so()
     waited = "[rank1]: torch.distributed.DistStoreError: wait timeout after 8000ms, keys: /default_pg/0//cpu//0/3"
     first = diagnose([*others, waited]).causes[0]
     assert first.cause.name == "store-wait-timeout"
-    assert first.detail.startswith("rank 1 waited for the address of rank 3, of which no line is here")
+    assert first.detail.startswith("rank 1 waited for the address of rank 3, whose log is not here")
     assert diagnose([waited]).causes[0].detail == "rank 1 waited for the address of rank 3"

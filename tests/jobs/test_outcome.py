@@ -304,7 +304,7 @@ def test_where_time_ends_for_all_the_rank_that_they_waited_for_is_named(told):
     ended = concluded(told, THREE, **lost)
     assert (ended.guilty, ended.is_proven) == (("node3",), False)
     assert ended.failure == (
-        "no answer within the time limit of the call; until then rank 2 on node3 came no further than stage import, "
+        "no answer within the time limit of the call; by then rank 2 on node3 had come no further than stage import, "
         "and the others waited"
     )
     assert concluded(told, THREE, **{**lost, "node2": "the connection ended"}).guilty == ("node1", "node2", "node3")

@@ -91,7 +91,10 @@ def test_nodes_that_were_not_reached_are_errors_of_every_check():
             "the command ended with code 1 and no Python answered: This service allows sftp connections only.",
             "sshd there starts a command of its own",
         ),
-        ("the command ended with code 1 and no Python answered: SyntaxError: invalid syntax", "`--python PATH` with"),
+        (
+            "the command ended with code 1 and no Python answered: SyntaxError: invalid syntax",
+            "give `--python PATH` with",
+        ),
         ("the connection went silent", "log in by hand the same way (`ssh node2 true`)"),
     ],
 )

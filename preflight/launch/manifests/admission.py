@@ -46,10 +46,10 @@ def _misfits(held: Located, file: str) -> Iterable[Finding]:
             for name, text in inner.items():
                 yield from _no_text(name, text, file)
         elif key in NUMBERS and isinstance(value, str) and value.isascii() and value.isdigit():
-            message = f'{key}: "{value}" is a text, and the field is a number: the cluster refuses it'
+            message = f'{key}: "{value}" is a string, and the field must be a number: the cluster refuses it'
             yield fail("manifest_is_accepted", message, where, fix=f"{key}: {value}")
         elif key in SWITCHES and isinstance(value, str) and value.lower() in ("true", "false"):
-            message = f'{key}: "{value}" is a text, and the field is true or false: the cluster refuses it'
+            message = f'{key}: "{value}" is a string, and the field must be true or false: the cluster refuses it'
             yield fail("manifest_is_accepted", message, where, fix=f"{key}: {value.lower()}")
         elif key not in FREE:
             yield from _misfits(inner, file)
@@ -57,7 +57,7 @@ def _misfits(held: Located, file: str) -> Iterable[Finding]:
 
 def _no_text(name: str, held: Located, file: str) -> Iterable[Finding]:
     if isinstance(held.value, (bool, int, float)):
-        message = f"{name}: {held.text} is no text, and the field is one: the cluster refuses it"
+        message = f"{name}: {held.text} is not a string, and the field must be one: the cluster refuses it"
         yield fail("manifest_is_accepted", message, Where(file, held.line), fix=f'{name}: "{held.text}"')
 
 
@@ -99,7 +99,7 @@ def mounts_exist(group: Group, file: str) -> list[Finding]:
             name = mount.get("name")
             if name is not None and name.value is not None and str(name.value) not in known:
                 listed = ", ".join(sorted(known)) or "-"
-                message = f"the volume {name.value} is mounted, and the pod's are {listed}: the cluster refuses it"
+                message = f"the volume {name.value} is mounted, but the pod has only {listed}: the cluster refuses it"
                 found.append(fail("manifest_is_accepted", message, Where(file, name.line)))
     return found
 
@@ -113,7 +113,7 @@ def devices_are_limited(container: Located, file: str) -> list[Finding]:
             continue
         limit = limits.get(name) if limits is not None else None
         if limit is None:
-            message = f"{name}: requests {request.value} and no limit; Kubernetes wants them equal"
+            message = f"{name}: requests {request.value}, but no limit; Kubernetes wants them equal"
             fix = f"limits:\n  {name}: {request.value}"
             found.append(fail("gpu_requests_equal_limits", message, Where(file, request.line), fix=fix))
         elif limit.value is not None and str(limit.value) != str(request.value):

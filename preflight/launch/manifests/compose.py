@@ -77,8 +77,8 @@ def _ignored(service: Located, file: str) -> list[Finding]:
     given = [(key, held) for key in IGNORED if (held := service.get(key)) is not None]
     if not given:
         return []
-    message = f"{', '.join(key for key, _ in given)}: docker stack deploy passes over it"
-    fix = "tmpfs at /dev/shm for shm_size; a network of its own for network_mode"
+    message = f"docker stack deploy ignores {', '.join(key for key, _ in given)}"
+    fix = "a tmpfs mounted at /dev/shm in place of shm_size, a network of the file in place of network_mode"
     return [warn("stack_options_count", message, *(Where(file, held.line) for _, held in given), fix=fix)]
 
 
@@ -114,7 +114,7 @@ def _unknown_names(document: Located, plans: list[Plan], file: str) -> list[Find
         if not isinstance(address, Sourced) or not plan.spans_nodes or address.origin != "written":
             continue
         if NAME.fullmatch(address.value) and address.value not in names | {"localhost"}:
-            message = f"{address.value} is no service of this file: they are {', '.join(sorted(names))}"
+            message = f"{address.value} is not a service of this file, which has {', '.join(sorted(names))}"
             return [fail("services_find_rank_0", message, address.where, Where(file, held.line))]
     return []
 

@@ -150,10 +150,12 @@ def _interfaces(group: Group, file: str) -> list[Finding]:
             names = [] if text.startswith("^") else [one.strip() for one in text.lstrip("=").split(",")]
             where = Where(file, value.line)
             if names and all(OF_THE_HOST.fullmatch(one) for one in names):
-                message = f"{name.value}={text} is an interface of the host for its pods, and no pod has it inside"
+                message = (
+                    f"{name.value}={text} is what the host calls an interface of its pods: inside a pod it is not there"
+                )
                 found.append(fail("interfaces_are_the_pods", message, where, fix=f"{name.value}: eth0"))
             elif names and not has_more and not any(OF_A_POD.fullmatch(one) for one in names):
-                message = f"{name.value}={text}: a pod outside of the host's network has eth0, unless it is given more"
+                message = f"{name.value}={text}: a pod without hostNetwork has only eth0, unless it is given more"
                 fix = f"{name.value}: eth0, or hostNetwork: true"
                 found.append(warn("interfaces_are_the_pods", message, where, fix=fix))
     return found

@@ -24,6 +24,11 @@ BY_INDEX = {"JOB_COMPLETION_INDEX": r"JOB_\w+", "LWS_WORKER_INDEX": r"LWS_\w+", 
 KEY = re.compile(r"metadata\.(?:annotations|labels)\[['\"]([^'\"]+)['\"]\]")
 CONTROLLERS = re.compile(r"(batch\.kubernetes|apps\.kubernetes|jobset\.sigs\.k8s|leaderworkerset\.sigs\.k8s)\.io/")
 OF_ONE_JOB = "batch.kubernetes.io/job-completion-index"
+OF_A_SET = "labels['apps.kubernetes.io/pod-index']"
+FIELDS = {
+    "JOB_COMPLETION_INDEX": f"annotations['{OF_ONE_JOB}']",
+    "LWS_WORKER_INDEX": "labels['leaderworkerset.sigs.k8s.io/worker-index']",
+}
 INDICES = (
     OF_ONE_JOB,
     "apps.kubernetes.io/pod-index",
@@ -42,19 +47,19 @@ def of_index(plan: Plan, group: Group, index: str, operator: tuple[str, ...]) ->
     if not isinstance(rank, Unknown) or not plan.spans_nodes or plan.is_conditional:
         return
     yield from _moved(plan, rank, group)
-    path = field_path(rank, group)
+    path, right = field_path(rank, group), _own_field(index)
     if path in ("metadata.name", "metadata.uid") or path.startswith("status."):
-        message = f"{path} as the rank: it is no number"
-        yield fail("pods_know_their_rank", message, rank.where, fix=f"fieldPath: metadata.annotations['{OF_ONE_JOB}']")
+        message = f"{path} as the rank: it is not a number"
+        yield fail("pods_know_their_rank", message, rank.where, fix=right)
     key = KEY.fullmatch(path)
     own = {name for part in ("annotations", "labels") for name, _ in _items(group.metadata, part)}
     if key is not None and CONTROLLERS.match(key[1]) and key[1] not in INDICES and key[1] not in own:
         message = f"{key[1]} as the rank: no controller gives a pod that annotation or label, and it is empty"
-        yield fail("pods_know_their_rank", message, rank.where, fix=f"fieldPath: metadata.annotations['{OF_ONE_JOB}']")
+        yield fail("pods_know_their_rank", message, rank.where, fix=right)
     host = group.pod.get("hostNetwork")
     if host is not None and host.value is True and re.search(r"HOSTNAME|\bhostname\b", rank.expression):
         message = f"{rank.expression} as the rank: on the hosts' network a pod has the name of its host, not its own"
-        yield fail("pods_know_their_rank", message, rank.where, fix="fieldPath: metadata.name")
+        yield fail("pods_know_their_rank", message, rank.where, fix=right)
     name = _never_set(rank, group, index, operator)
     if name:
         message = f"${name}, from which a pod takes its rank, is set by nothing in the manifest"
@@ -73,6 +78,13 @@ def of_several_jobs(plan: Plan, group: Group, replicas: Field[int], parallel: Fi
         message = f"the completion index begins at 0 in each of the {jobs} Jobs: {jobs} pods have rank 0"
         fix = "jobset.sigs.k8s.io/job-index" if each == 1 else f"job-index * {each} + completion index"
         yield fail("pods_know_their_rank", message, rank.where, fix=fix)
+
+
+def _own_field(index: str) -> str:
+    """What holds the number that the controller gives a pod, for the entry of the environment that is the rank."""
+    if index.isupper() and index not in FIELDS:
+        return f"${index}"
+    return f"fieldPath: metadata.{FIELDS.get(index, OF_A_SET)}"
 
 
 def field_path(held: Unknown, group: Group) -> str:
@@ -98,7 +110,7 @@ def _moved(plan: Plan, rank: Unknown, group: Group) -> Iterable[Finding]:
     whole = value_of(group.count) == value_of(plan.nodes)
     if int(by) > 0 and whole and OF_A_POD.search(rank.expression):
         message = f"{rank.expression} as the rank: the pods' index begins at 0, so no pod is rank 0"
-        yield fail("pods_know_their_rank", message, rank.where, fix="the index as it is")
+        yield fail("pods_know_their_rank", message, rank.where, fix="use the index as it is")
 
 
 def _never_set(rank: Unknown, group: Group, index: str, operator: tuple[str, ...]) -> str:

@@ -36,7 +36,7 @@ def _forbidden(policy: Located, side: str, file: str, *, is_some: bool) -> Findi
         message = f"the NetworkPolicy {name} selects the pods and lets them receive nothing from each other"
     else:
         message = f"the NetworkPolicy {name} selects the pods and lets them send nothing to each other"
-    fix = "A rule that names the job's own pods, and no ports."
+    fix = "add a rule that names the job's own pods, and no ports"
     return fail("policies_let_pods_talk", message, Where(file, policy.line), fix=fix)
 
 

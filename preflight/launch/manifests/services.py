@@ -74,11 +74,11 @@ def _is_anothers(
     count: Field[int],
     is_there: bool,
 ) -> Finding | None:
-    """A name under a Service that the pods do not stand under, or of a pod that this controller does not make."""
+    """A name under a Service that the pods do not belong to, or of a pod that this controller does not make."""
     first, service = address.value.split(".")[:2]
     own = re.fullmatch(rf"{re.escape(owner.text)}-\d+", first) if owner is not None else None
     if (is_there or own) and service != subdomain.value:
-        message = f"{address.value} is a name of the Service {service}, and the pods stand under {subdomain.value}"
+        message = f"{address.value} is a name of the Service {service}, and the pods belong to {subdomain.value}"
         return fail("headless_service_is_there", message, where, address.where, fix=service)
     numbered = re.fullmatch(r"[a-z][a-z0-9-]*-\d+", first)
     is_whole = count is not None and all(value_of(plan.nodes) == value_of(count) for plan in plans)
@@ -143,7 +143,7 @@ def _is_published(service: Located, pod: Located | None, name: str, file: str) -
     for container in held.each() if held is not None else ():
         probe = container.get("readinessProbe")
         if probe is not None:
-            message = f"a readiness probe, and {called} publishes ready pods alone: rank 0 has no name until it passes"
+            message = f"a readiness probe, and {called} publishes only ready pods: rank 0 has no name until it passes"
             return [warn("headless_service_is_there", message, Where(file, probe.line), fix=fix)]
     return []
 
@@ -222,11 +222,11 @@ def leaders_name(plan: Plan, document: Located) -> Iterable[Finding]:
     elif worker is not None:
         message = f"{address.value} is a worker: the leader of its group is {name}-{group}.{wanted}"
     elif service != wanted:
-        message = f"{address.value} leads nowhere: the pods stand under {wanted}"
+        message = f"{address.value} does not resolve: the names of the pods end in .{wanted}"
     elif groups.value > 1:
         message = f"{address.value} is the leader of group {group}, and {groups.value} groups would all meet there"
     elif group != "0":
-        message = f"{address.value} is the leader of group {group}, and there is group 0 alone"
+        message = f"{address.value} is the leader of group {group}, and there is only group 0"
     else:
         return
     yield fail("headless_service_is_there", message, address.where, fix=fix)

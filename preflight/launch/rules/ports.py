@@ -50,7 +50,7 @@ def port_is_the_same_everywhere(plan: Plan) -> Iterable[Finding]:
 
 
 def port_stays_in_range(plan: Plan) -> Iterable[Finding]:
-    """A port that is worked out from a job's number, or by chance, may come out larger than ports are."""
+    """A port that is worked out from a job's number, or at random, may come out above 65535."""
     port = plan.master_port
     found = lowest_and_highest(port.expression) if isinstance(port, Unknown) else None
     if not isinstance(port, Unknown) or found is None or found[1] <= LAST:
@@ -60,7 +60,7 @@ def port_stays_in_range(plan: Plan) -> Iterable[Finding]:
         message = f"the port {port.expression} is {low} or more; wanted 1-65535"
         yield fail("master_port_is_valid", message, port.where, fix="$((10000 + SLURM_JOB_ID % 20000))")
     elif high >= MANY:
-        message = f"the port {port.expression} grows with the number of the job: beyond 65535 it is none"
+        message = f"the port {port.expression} grows with the number of the job, and above 65535 it is not a port"
         yield warn("master_port_is_valid", message, port.where, fix="$((10000 + SLURM_JOB_ID % 20000))")
     else:
         message = f"the port {port.expression} may come out as {high}; wanted 1-65535"

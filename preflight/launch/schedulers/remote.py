@@ -27,7 +27,7 @@ def variables_go_along(script: ScriptFile) -> Iterable[Finding]:
         left = _left(commands[-1], plan, by)
         if left:
             names = ", ".join(left)
-            message = f"{names}: exported here, and {by} does not take it along: the job runs without it"
+            message = f"{by} does not hand on what is exported here: the job runs without {names}"
             where = (Where(script.marks.file, held.line) for held in left.values())
             fix = f"{by} ... {' '.join(f'{name}=${name}' for name in left)} {plan.launcher.name} ..."
             yield warn("variables_are_exported", message, plan.where, *where, fix=fix)

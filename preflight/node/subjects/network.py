@@ -96,7 +96,7 @@ def with_queues(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, netlink.NETLINK_ROUTE) as kernel:
             for one in asked:
-                one["queue"] = netlink.queue_of(kernel, one["index"]) or missing("the kernel tells none", "absent")
+                one["queue"] = netlink.queue_of(kernel, one["index"]) or missing("the kernel reports none", "absent")
     except OSError as error:  # a sandbox without rtnetlink
         for one in asked:
             one["queue"] = missing(error.strerror or str(error), "absent")

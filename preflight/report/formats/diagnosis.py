@@ -109,7 +109,7 @@ def _job_lines(job: Job) -> Iterator[str]:
         on = f" on {counted(len(nodes), 'node')}: {_cut(_fold(nodes))}" if nodes else ""
         yield f"{counted(job.world_size, 'rank')}{on}"
     if job.has_ended:
-        yield "the training says that it ended well"
+        yield "the training reported that it ended well"
     if job.silent:
         yield f"no line is of rank {', '.join(map(str, job.silent[:16]))}{' and more' * (len(job.silent) > 16)}"
     if job.interfaces:

@@ -1,4 +1,4 @@
-"""What of a node's kernel, memory and CPUs costs speed or is fragile?
+"""What about a node's kernel, memory and CPUs costs speed or is fragile?
 
 Sources: the kernel's admin guide (cpufreq, cgroup-v2, hugetlbpage) and field cases by their issue.
 """
@@ -93,13 +93,13 @@ def _files(node: NodeFacts) -> str:
 
 def _connections(node: NodeFacts) -> str:
     held = present(node.kernel.connections_held, "connections that the packet filter keeps track of")
-    words = f"{held:.0%} of the connections that the packet filter may keep track of are there: it drops what is new"
+    words = f"the packet filter keeps track of {held:.0%} of the connections that it may, and drops new ones beyond"
     return words if held >= MOST_FILES else ""
 
 
 def _threads(node: NodeFacts) -> str:
     held = present(node.kernel.cgroup_processes_held, "processes of the control group")
-    words = f"{held:.0%} of the processes and threads that this control group may have are there"
+    words = f"this control group has {held:.0%} of the processes and threads that it may have"
     return words if held >= MOST_FILES else ""
 
 

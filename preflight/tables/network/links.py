@@ -1,4 +1,4 @@
-"""Are the links of the job steady, whole and as wide as they could be, those of bonds' members among them?
+"""Are the links of the job steady, whole and as wide as they could be, those of a bond's members included?
 
 Sources: the kernel's documentation of bonding and of /sys/class/net, and field cases.
 """
@@ -103,7 +103,7 @@ def shaping(node: NodeFacts) -> str:
     queues = (node.network.interface(name).queue for name in _links_of_job(node))
     told = {queue for queue in queues if not isinstance(queue, Missing)}
     if not told:
-        raise FactMissing("traffic shaping", "the kernel tells no queue of the interfaces", "absent")
+        raise FactMissing("traffic shaping", "the kernel reports no queue of the interfaces", "absent")
     return ", ".join(sorted(told.intersection(SHAPING))) or "none"
 
 

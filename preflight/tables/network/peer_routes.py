@@ -109,7 +109,7 @@ def _too_large(mtu: int, node: NodeFacts, whole: int) -> str:
     """An address that is a subnet of its own may be behind any interface, and so may what goes to loopback."""
     if mtu >= OF_LOOPBACK or node.network.training_interface.subnet().endswith(("/32", "/128")):
         return f"leave by another interface, whose MTU is {mtu} and not {whole}"
-    return f"may have {mtu} bytes, by an MTU of the route itself, and the interface drops what is larger than {whole}"
+    return f"may have {mtu} bytes by the MTU of their route, but the interface drops what is larger than {whole}"
 
 
 def _lost(node: NodeFacts) -> int:

@@ -17,13 +17,17 @@ def refused(text):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("completions: 2", 'completions: "2"', 'completions: "2" is a text, and the field is a number'),
+        ("completions: 2", 'completions: "2"', 'completions: "2" is a string, and the field must be a number'),
         (
             RESTART,
             f'{RESTART}      hostNetwork: "true"\n',
-            'hostNetwork: "true" is a text, and the field is true or false',
+            'hostNetwork: "true" is a string, and the field must be true or false',
         ),
-        (RESTART, f"{RESTART}      nodeSelector: {{gpu: true}}\n", "gpu: true is no text, and the field is one"),
+        (
+            RESTART,
+            f"{RESTART}      nodeSelector: {{gpu: true}}\n",
+            "gpu: true is not a string, and the field must be one",
+        ),
         ("restartPolicy: Never", "restartPolicy: Always", "restartPolicy: Always, and the pods of a Job take Never"),
         (RESTART, "", "no restartPolicy means Always, and the pods of a Job take Never, OnFailure"),
     ],
@@ -40,7 +44,7 @@ def test_a_mounted_volume_is_one_of_the_pod():
     """A volume of another name; one that the set claims for its pods is there."""
     named = PYTORCHJOB.replace("volumes:\n          - name: ", "volumes:\n          - name: other-")
     assert named != PYTORCHJOB
-    assert "is mounted, and the pod's are other-shm" in refused(named)[0]
+    assert "is mounted, but the pod has only other-shm" in refused(named)[0]
     claimed = """apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: train}
@@ -65,7 +69,7 @@ def test_the_processes_of_a_pytorchjob_are_a_text():
     spec = PYTORCHJOB.replace("spec:\n", 'spec:\n  nprocPerNode: "8"\n', 1)
     assert refused(spec) == []
     assert refused(spec.replace('"8"', "8", 1)) == [
-        "nprocPerNode: 8 is no text, and the field is one: the cluster refuses it"
+        "nprocPerNode: 8 is not a string, and the field must be one: the cluster refuses it"
     ]
 
 

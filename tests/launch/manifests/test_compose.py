@@ -116,7 +116,7 @@ def test_what_a_swarm_passes_over_is_told():
     (found,) = judged({"stack.yaml": stack})
     assert (found.check, found.message) == (
         "launch.stack_options_count",
-        "shm_size: docker stack deploy passes over it",
+        "docker stack deploy ignores shm_size",
     )
     alone = stack.replace("      mode: replicated\n", "").replace("  ddp: {driver: overlay}", "  ddp: {}")
     assert rules({"stack.yaml": alone}) == []

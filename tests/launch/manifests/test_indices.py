@@ -77,7 +77,9 @@ def test_on_the_hosts_network_a_pod_has_its_hosts_name():
     host = text.replace(
         "      subdomain", "      hostNetwork: true\n      dnsPolicy: ClusterFirstWithHostNet\n      subdomain"
     )
-    assert rules({"job.yaml": host}) == ["pods_know_their_rank"]
+    (found,) = judged({"job.yaml": host})
+    assert found.check == "launch.pods_know_their_rank"
+    assert found.fix == "fieldPath: metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
 JOBSET = """apiVersion: jobset.x-k8s.io/v1alpha2

@@ -10,7 +10,7 @@ from tests.launch.samples import INDEXED, judged, rules
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("value: train-0.train", "value: train-0.trains", "the pods stand under train"),
+        ("value: train-0.train", "value: train-0.trains", "the pods belong to train"),
         ("    job-name: train", "    app: other", "the Service selects pods with app: other"),
         ("kind: Service", "kind: ConfigMap", "no Service train in this file"),
         ("value: train-0.train", "value: trains-0.train", "is not a pod of train; the first one is train-0"),
@@ -115,9 +115,9 @@ def test_an_address_of_the_groups_leader_is_silent(address):
     ("address", "groups", "words"),
     [
         ("train-0.train", 2, "2 groups would all meet there"),
-        ("train-1.train", 1, "there is group 0 alone"),
+        ("train-1.train", 1, "there is only group 0"),
         ("train-0-1.train", 1, "is a worker"),
-        ("train-0.trains", 1, "the pods stand under train"),
+        ("train-0.trains", 1, "the names of the pods end in .train"),
         ("other-0.other", 1, "the leader of a LeaderWorkerSet other"),
     ],
 )

@@ -185,4 +185,4 @@ def test_a_full_control_group_is_told():
     """The next thread of a data loader is refused."""
     run = healthy().broken("node2", "kernel", cgroup_processes_held=0.98)
     (found,) = [one for one in judge(BEST, run) if one.verdict is Verdict.WARN]
-    assert (found.nodes, found.message.partition(" of the")[0]) == (("node2",), "98%")
+    assert (found.nodes, found.message.partition(" of the")[0]) == (("node2",), "this control group has 98%")

@@ -45,7 +45,7 @@ def test_one_node_without_a_way_to_a_network_that_others_reach_is_at_fault():
 
 @pytest.mark.parametrize(
     ("size", "words"),
-    [(-200, "are cut to"), (500, "by an MTU of the route itself"), (64036, "leave by another interface"), (0, "")],
+    [(-200, "are cut to"), (500, "by the MTU of their route"), (64036, "leave by another interface"), (0, "")],
 )
 def test_the_size_of_packets_tells_what_a_route_does(size, words):
     """One that is smaller than the interface's cuts them; a larger one lets through what the interface loses."""

@@ -121,7 +121,7 @@ CAUSES = (
             r"\b[tc]l_(?!sharp)\w+ +error\b",
             r"\b(?:mc|ec) (?:cuda|rocm|cpu) +error\b",
         ),
-        "the earliest line of UCX, the driver or RDMA in the logs of all ranks; UCC_TLS=ucp in a trial; UCC_LOG_LEVEL=info",
+        "read the earliest line of UCX, the driver or RDMA in the logs of all ranks; try UCC_TLS=ucp, with UCC_LOG_LEVEL=info",
         "openucx/ucc",
         Kind.SUSPICION,
         weight=2,

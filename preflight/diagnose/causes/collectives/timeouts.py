@@ -46,8 +46,8 @@ CAUSES = (
             r"\bdeepep error: (?:cpu recv )?timeout\b",
             r"\bdeepep timeout (?:for|check failed)\b",
         ),
-        "the ranks behind `src`, `dst` or `RDMA` that most lines name: their own logs first; then the path between the nodes"
-        " (`ib_write_bw` on the adapters of NVSHMEM_HCA_LIST, NVSHMEM_IB_GID_INDEX, lossless settings of the switches), and NVLink inside one",
+        "look first at the logs of the ranks that most lines name behind `src`, `dst` or `RDMA`; then at the path between the nodes"
+        " (`ib_write_bw` on the adapters of NVSHMEM_HCA_LIST, NVSHMEM_IB_GID_INDEX, lossless settings of the switches), and at NVLink inside a node",
         "deepseek-ai/DeepEP#137",
         Kind.SUSPICION,
         check="rdma.no_errors_were_counted_during_the_run",
@@ -96,8 +96,8 @@ CAUSES = (
             r"no progress (?:was )?made (?:for|in) (?:the last )?\d+",
             r"\btraining (?:seems|appears) to (?:be stuck|hang|have hung)\b",
         ),
-        "next time, while it stands still: `preflight diagnose --hosts HOSTS --match train.py`; set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and"
-        " TORCH_NCCL_DUMP_ON_TIMEOUT=1, with a timeout of init_process_group well below the scheduler's limit",
+        "next time, run `preflight diagnose --hosts HOSTS --match train.py` while it stands still; start the job with"
+        " TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, and with a timeout of init_process_group well below the scheduler's limit",
         "NVIDIA/nvidia-resiliency-ext; pytorch/pytorch, flight recorder",
         Kind.SUSPICION,
         weight=4,

@@ -35,8 +35,8 @@ CAUSES = (
         "the ROCm runtime did not get what it needs for a queue of an AMD GPU: GPU memory for scratch, threads, open files, or the GPU"
         " itself does not answer",
         (r"hsa_status_error_out_of_resources",),
-        "`rocm-smi --showpids --showmeminfo vram` for what else holds the GPU, `dmesg -T | grep amdgpu` for a GPU that does not answer;"
-        " `ulimit -n -u` in the job",
+        "run `rocm-smi --showpids --showmeminfo vram` to see what else holds the GPU, `dmesg -T | grep amdgpu` to see whether it still"
+        " answers, and `ulimit -n -u` in the job",
         "StanfordLegion/legion#1339; ROCm/legacy-rocm-build#4226",
         Kind.SUSPICION,
         check="gpu.no_other_program_uses_them",
@@ -50,7 +50,7 @@ CAUSES = (
             r"\bxe \S+: \[drm\] .*(?:engine reset|timedout job|wedged)",
             r"\bi915 \S+: \[drm\] .*(?:gpu hang|resetting)",
         ),
-        "`dmesg -T | grep -E 'xe |i915'` and `xpu-smi health -l` on the node; the same versions of driver, Level Zero and oneCCL on all nodes;"
+        "`dmesg -T | grep -E 'xe |i915'` and `xpu-smi health -l` on the node; use the same versions of driver, Level Zero and oneCCL on all nodes;"
         " drain the node where it is always the same GPU",
         "intel/torch-xpu-ops#5164; kernel, drivers/gpu/drm/xe",
         Kind.SUSPICION,
@@ -85,8 +85,8 @@ CAUSES = (
             r"npu warning, error code is \d+",
             r"rt\w*synchronize execute fail\w*, reason=",
         ),
-        "the earliest error in the plog of every rank (~/ascend/log); `npu-smi info` for the device's health; a rank that prints no"
-        " such line is the one that did not come",
+        "read the earliest error in the plog of every rank (~/ascend/log); `npu-smi info` shows the device's health; a rank that prints"
+        " no such line is the one that did not come",
         "Ascend/pytorch#43, #48; hiascend.com, EE1002",
         Kind.SUSPICION,
         weight=4,

@@ -104,7 +104,7 @@ CAUSES = (
     ),
     Cause(
         "no-nvswitch",
-        "the fabric manager found no NVSwitch: this machine needs none, and that its service ends breaks nothing",
+        "the fabric manager found no NVSwitch: this machine does not need it, and nothing breaks when its service ends",
         (r"\bnv_warn_nothing_to_do\b",),
         "`systemctl disable --now nvidia-fabricmanager` on machines whose GPUs are not on an NVSwitch",
         "NVIDIA/gpu-operator#610",

@@ -172,10 +172,10 @@ CAUSES = (
     ),
     Cause(
         "gpu-waits-for-reset",
-        "the driver gives a GPU to no program until it is reset: an earlier error left it so",
+        "the driver lets no program use a GPU until that GPU is reset: an earlier error left it in this state",
         (r"\bnv_err_reset_required\b", r"\bgpu requires reset\b", r"\bnvml_error_reset_required\b"),
         "`nvidia-smi -q | grep -A2 'Recovery Action'` on the node; end what uses the GPU and run `nvidia-smi --gpu-reset -i INDEX`, or reboot;"
-        " the kernel log before the first such line has the error",
+        " the error itself is in the kernel log, before the first such line",
         "scitix/sichek#51",
         check="gpu.none_is_broken",
         weight=8,

@@ -133,8 +133,8 @@ CAUSES = (
         "io-error",
         "a file could not be read or written (Input/output error): the disk failed, or the server of a network file system",
         (r"errno 5\] ", r"\(os error 5\)", r"cannot \w+ '.*': input/output error"),
-        "`df PATH` on that node names the file system; then `dmesg -T | tail`: for a local disk `smartctl -a`, for NFS, Lustre or FUSE"
-        " its server and the mount",
+        "`df PATH` on that node names the file system; then look at `dmesg -T | tail`; check a local disk with `smartctl -a`, and of"
+        " NFS, Lustre or FUSE the server and the mount",
         "errno(3)",
         check="files.network_file_systems_answer",
         weight=5,

@@ -32,7 +32,7 @@ CAUSES = (
     ),
     Cause(
         "disk-nearly-full",
-        "a disk is nearly full, which Ray warns of by the share that is used, however much is free",
+        "Ray warns that a disk is nearly full: it goes by the percentage used, however much is still free",
         (r"file_system_monitor\S*: .* is over \d+% full",),
         "look at the space that the line says is available; give Ray another folder (`ray start --temp-dir`), or remove old"
         " sessions from /tmp/ray",
@@ -304,8 +304,9 @@ CAUSES = (
             r"azure\.core\.exceptions\.\w+",
             r"error during (?:s3|gcs|put|get)\w*: .*(?:access_denied|slow_down|expired)",
         ),
-        "the word in brackets says what: SlowDown: fewer ranks at once, other prefixes, more retries (AWS_MAX_ATTEMPTS, AWS_RETRY_MODE=adaptive);"
-        " ExpiredToken: a role that is renewed instead of exported keys; AccessDenied, NoSuchBucket: the policy and name, on every node",
+        "the word in brackets says which: for SlowDown let fewer ranks ask at once, spread over prefixes, with more retries (AWS_MAX_ATTEMPTS,"
+        " AWS_RETRY_MODE=adaptive); for ExpiredToken use a role that is renewed, not exported keys; for AccessDenied or NoSuchBucket correct"
+        " the policy or the name on every node",
         "Amazon S3",
         weight=7,
         unless=(r"ec2", r"nat gateway"),

@@ -31,12 +31,12 @@ CAUSES = (
     ),
     Cause(
         "device-plugin-lost",
-        "the kubelet lost the plugin that hands out GPUs or RDMA devices: a restart of it, or its end",
+        "the kubelet lost the plugin that hands out GPUs or RDMA devices: the plugin was restarted, or it ended",
         (
             r"listandwatch ended unexpectedly for device plugin",
             r"mark all resources unhealthy for resource",
         ),
-        "look at the plugin's pod on that node and at its log (`kubectl -n kube-system get pods -o wide`); the node's"
+        "look at the plugin's pod on that node and at its log (`kubectl get pods -A -o wide | grep plugin`); the node's"
         " Allocatable must be its Capacity again",
         "kubernetes/kubernetes, pkg/kubelet/cm/devicemanager",
         Kind.NOTE,
@@ -53,7 +53,7 @@ CAUSES = (
             r"cannot allocate all claims",
         ),
         "read the log of the driver that the claim names on that node (its kubelet plugin), and `kubectl describe resourceclaim`;"
-        " the driver must be of a version that this Kubernetes speaks",
+        " the driver must be of a version that this Kubernetes supports",
         "kubernetes/kubernetes, dynamic resource allocation",
         weight=6,
         passed=(r"kubelet\S*(?: \S+)?\s+started container",),

@@ -146,8 +146,8 @@ CAUSES = (
             r"fatal: can't stat gres\.conf file",
             r"_slurm_rpc_node_registration node=(?P<node>[\w.-]+): ",
         ),
-        "compare `slurmd -C` on that node with its line of slurm.conf, and `ls /dev/nvidia*` with gres.conf; the same files, Slurm and"
-        " /etc/hosts everywhere; then `scontrol reconfigure` and `scontrol update nodename=NODE state=resume`",
+        "compare `slurmd -C` on that node with its line of slurm.conf, and `ls /dev/nvidia*` with gres.conf; use the same files, Slurm and"
+        " /etc/hosts everywhere; then run `scontrol reconfigure` and `scontrol update nodename=NODE state=resume`",
         "Slurm",
         check="reach.every_node_answers",
         weight=7,

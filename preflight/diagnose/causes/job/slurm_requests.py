@@ -94,8 +94,8 @@ CAUSES = (
             r"max powered up nodes reached",
             r"required ports are in use",
         ),
-        "`sinfo -R` and `scontrol show node` or `scontrol show reservation` say why and until when; other nodes (--exclude, no -w), or"
-        " wait; a step inside of an allocation: srun --overlap, or end the step that holds them",
+        "`sinfo -R` and `scontrol show node` or `scontrol show reservation` say why and until when; take other nodes (--exclude, no -w),"
+        " or wait; for a step inside of an allocation use srun --overlap, or end the step that holds them",
         "Slurm",
         weight=6,
         passed=(r"job \d+ has been allocated resources", r"granted job allocation \d+", r"step created for \S+"),

@@ -161,8 +161,8 @@ CAUSES = (
             r"\[missing ranks: \d[\d, ]*\]",
             r"marked by \S+ is stalled for longer than",
         ),
-        'the ranks under "Missing ranks": their own output, then `py-spy dump` on their nodes; equal numbers of batches on every rank,'
-        " and no operation under `if rank() == 0`",
+        'look at the output of the ranks under "Missing ranks", then run `py-spy dump` on their nodes; give every rank the same number of'
+        " batches, and put no operation under `if rank() == 0`",
         "horovod/horovod, stall_inspector",
         Kind.SUSPICION,
         weight=4,
@@ -174,7 +174,7 @@ CAUSES = (
             r"mismatched (?:data types|operations|reduction operation|prescale and/or postscale factors): one rank",
             r"mismatched \w+ (?:tensor shapes|root ranks|cpu/gpu device selection): one rank",
         ),
-        "the line names the operation and both shapes: the model and its data must be the same on every rank; a last batch that is smaller",
+        "the line names the operation and both shapes: the model and its data must be the same on every rank; a smaller last batch does it too (drop_last)",
         "horovod/horovod, controller",
         weight=5,
     ),
@@ -312,7 +312,7 @@ CAUSES = (
             r"wandb\.errors\.\w*(?:authentication|usage)error",
             r"comet_ml\.exceptions\.\w*key\w*",
         ),
-        "WANDB_API_KEY (COMET_API_KEY, NEPTUNE_API_TOKEN) in the environment of every rank that logs; without network WANDB_MODE=offline",
+        "set WANDB_API_KEY (COMET_API_KEY, NEPTUNE_API_TOKEN) in the environment of every rank that logs; without a network WANDB_MODE=offline",
         "wandb/wandb, apikey",
         weight=6,
     ),

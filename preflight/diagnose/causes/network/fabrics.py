@@ -128,7 +128,7 @@ CAUSES = (
         " an adapter that is full, or a library of another version",
         OPENED,
         "`ulimit -l` of the job must be unlimited; end what an earlier job left on the adapter; FI_LOG_LEVEL=warn says which call"
-        " failed; `fi_info` and the versions of libfabric and the plug-in the same on every node",
+        " failed; `fi_info` and the versions of libfabric and the plug-in must be the same on every node",
         "ofiwg/libfabric; aws/aws-ofi-nccl#24, #715; pmodels/mpich#6547",
         check="limits.memlock_is_enough_for_rdma",
         weight=5,
@@ -146,8 +146,8 @@ CAUSES = (
             r"hfp_\w+_context_open: .*fail\w*",
             r"failed to modify ud qp to (?:init|rtr|rts)",
         ),
-        "`opainfo` or `ibstat` on the node: the link active; fewer ranks a node, or PSM2_RANKS_PER_CONTEXT=2 and"
-        " PSM2_SHAREDCONTEXTS not 0; /dev/hfi1* or /dev/infiniband in the container; PSM3_NIC names the adapter",
+        "`opainfo` or `ibstat` on the node must show the link active; start fewer ranks a node, or set PSM2_RANKS_PER_CONTEXT=2 and do not"
+        " set PSM2_SHAREDCONTEXTS to 0; give a container /dev/hfi1* or /dev/infiniband; PSM3_NIC names the adapter",
         "cornelisnetworks/opa-psm2; ofiwg/libfabric, prov/psm3",
         check="rdma.devices_can_be_opened",
         weight=6,
@@ -180,8 +180,8 @@ CAUSES = (
             r"(?:connect|reach)\w* to (?:the )?aggregation manager",
             r"failed to connect to sharp_am",
         ),
-        "start sharp_am on the machine whose port has the master subnet manager (`sminfo`), and `sharp_hello` from a node;"
-        " NCCL_COLLNET_ENABLE=0 until then",
+        "start sharp_am on the machine whose port has the master subnet manager (`sminfo`), and run `sharp_hello` on a"
+        " node; until it succeeds set NCCL_COLLNET_ENABLE=0",
         "NVIDIA/nccl#1425; NVIDIA SHARP user manual",
         Kind.NOTE,
     ),

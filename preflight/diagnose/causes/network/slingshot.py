@@ -44,14 +44,14 @@ CAUSES = (
             r"flow control triggered due to failure to append le",
             r"flow control ux le resources",
         ),
-        "FI_CXI_RX_MATCH_MODE=hybrid (or software) on all ranks; with it, a larger FI_CXI_REQ_BUF_SIZE",
+        "set FI_CXI_RX_MATCH_MODE=hybrid (or software) on all ranks, and with it a larger FI_CXI_REQ_BUF_SIZE",
         "ofiwg/libfabric, fi_cxi(7)",
         weight=6,
     ),
     Cause(
         "cxi-undeliverable",
         "Slingshot could not deliver a message (UNDELIVERABLE): the node, adapter or link of the other side is down, or its adapter"
-        " had no room for messages that nobody had asked for",
+        " had no room for messages that no rank was waiting for",
         (r"handle_cq_error\b.* - undeliverable\b", r"\bc_rc_undeliverable\b"),
         "look for the rank that ended first, and at the node of its peer: `dmesg -T | grep -i cxi`, `cxi_stat`; where it comes back on"
         " other nodes, set FI_CXI_RX_MATCH_MODE=software on all ranks",

@@ -13,8 +13,9 @@ CAUSES = (
             r"\bshmget\b.*(?:no space left|cannot allocate|operation not permitted|invalid argument|not implemented)",
             r"please check shared memory limits by 'ipcs -l'",
         ),
-        "`ipcs -m` on the node lists segments: remove those without a process (`ipcrm -m ID`); `sysctl kernel.shmmni kernel.shmall"
-        " kernel.shmmax`, and raise what `ipcs -u` comes near to; UCX_TLS=^sysv (Open MPI: `--mca shmem ^sysv`) does without it",
+        "`ipcs -m` on the node lists segments: remove those without a process (`ipcrm -m ID`); of `sysctl kernel.shmmni"
+        " kernel.shmall kernel.shmmax`, raise the one that `ipcs -u` shows to be nearly used up; UCX_TLS=^sysv (Open MPI: `--mca shmem ^sysv`)"
+        " does without such memory",
         "openucx/ucx#9347, #5280; shmget(2)",
         Kind.SUSPICION,
         check="limits.shared_memory_is_enough",
@@ -42,8 +43,8 @@ CAUSES = (
         "UCX met memory of a GPU in a process that has no CUDA context on that thread: MPI was called before the GPU was chosen, or from"
         " a thread of its own",
         (r"\bucx +error .*\binvalid device context",),
-        "torch.cuda.set_device(LOCAL_RANK) and one tensor on the GPU before MPI_Init and the first collective; UCX_TLS=^cuda_ipc shows"
-        " whether it is only that path; or the backend nccl for tensors on a GPU",
+        "call torch.cuda.set_device(LOCAL_RANK) and make one tensor on the GPU before MPI_Init and the first collective, or use the backend"
+        " nccl for tensors on a GPU; UCX_TLS=^cuda_ipc shows whether it is only that path",
         "pytorch/pytorch#31528; openucx/ucx, src/uct/cuda/cuda_ipc",
         Kind.SUSPICION,
         weight=6,

@@ -44,8 +44,8 @@ def address_is_of_the_first(plan: Plan, names: list[str], listed: str, where: Wh
         yield fail("master_address_is_rank_0s", message, address.where, where, fix=first)
     elif _is_elsewhere(address.value, names):
         message = (
-            f"the address of rank 0 is {address.value}, and {listed} has no such host: right only where"
-            f" it is another address of {first}, the first one"
+            f"the address of rank 0 is {address.value}, and {listed} has no such host: that is right only"
+            f" if it is another address of {first}, its first host"
         )
         yield warn("master_address_is_rank_0s", message, address.where, where, fix=first)
 

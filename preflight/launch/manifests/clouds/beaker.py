@@ -52,7 +52,7 @@ def beaker(document: Located, file: str) -> Answer:
 
 
 def _of_replicas(task: Located, words: list[Located], file: str) -> Iterable[Finding]:
-    """Replicas are told of a leader where one is chosen, and reach it on the network of their hosts."""
+    """Replicas know their leader only where one is selected, and reach it only over the network of their hosts."""
     asks = next((name for name in OF_A_LEADER for word in words if name in word.text), "")
     leader, network = task.get("leaderSelection"), task.get("hostNetworking")
     where = Where(file, task.line)

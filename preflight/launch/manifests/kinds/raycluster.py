@@ -41,7 +41,7 @@ def ray_cluster(document: Located, documents: list[Located], file: str) -> Answe
 
 
 def _gpus_of_ray(part: Located, file: str) -> list[Finding]:
-    """What Ray is told of a pod's GPUs is what the pod has: it starts as many workers as it was told of."""
+    """Ray starts as many workers as it was told that a pod has GPUs, so it must be told what the pod has."""
     told = number(part.get("rayStartParams", "num-gpus"), file)
     groups = group_of(part.get("template"), Sourced(1, file, part.line, "tool"), "pod")
     have = groups[0].gpus(file) if groups else None

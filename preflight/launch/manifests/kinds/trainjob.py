@@ -65,7 +65,7 @@ def _given_by_torch(trainer: Located, file: str) -> list[Finding]:
             "manifest_is_accepted",
             f"{name.text} is set by the controller: the cluster refuses a TrainJob that sets it",
             Where(file, name.line),
-            fix="numNodes and numProcPerNode of the trainer",
+            fix="set numNodes and numProcPerNode of the trainer",
         )
         for name in names
         if name.value in OPERATOR_TORCH
