@@ -187,8 +187,10 @@ def _launcher_at(names: list[str]) -> tuple[Read, int] | None:
         return PROGRAMS[PYTHON,], 1
     module = _module(names[1:]) if not names[0].startswith("-") else None
     if module is not None and names[1 + module] in MODULES:  # ./python.sh -m torch.distributed.run
-        ends = names[2 + module : 3 + module] == ["--"]  # debugpy-run -m torch.distributed.run -- --nnodes 2
-        return MODULES[names[1 + module]], module + 2 + ends
+        # debugpy-run -m torch.distributed.run -p 5678 -- --nnodes 2: what stands before -- is its own
+        ends = names.index("--", module) if "--" in names[2 + module : 8 + module] else 1 + module
+        is_own = all(not name.endswith(".py") for name in names[2 + module : ends])
+        return MODULES[names[1 + module]], (ends if is_own else 1 + module) + 1
     fitting = (program for program in PROGRAMS if tuple(names[: len(program)]) == program)
     program = max(fitting, key=len, default=())
     return (PROGRAMS[program], len(program)) if program else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.launch.read import read_texts
-from tests.launch.plans import launch, launches
+from tests.launch.plans import launch, launches, values
 from tests.launch.samples import failed
 
 
@@ -105,3 +105,9 @@ def test_a_torn_command_is_not_taken_at_its_word():
 def test_a_program_that_fills_in_the_counts_is_not_taken_for_a_wrapper(line, is_read):
     """What it gives to torchrun is not known; torchrun's own default of one process is not what it starts."""
     assert bool(launches({"n.sh": f"{line}\n"})) is is_read
+
+
+def test_options_of_a_debugger_end_at_two_dashes():
+    """Its port is no program of torchrun's."""
+    text = "debugpy-run -m torch.distributed.run -p 5678 -- --nproc_per_node 2 --nnodes 1 train.py\n"
+    assert values(launch(text))["processes_per_node"] == 2

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from preflight.launch.field import Field, Sourced, firm, value_of
 from preflight.launch.manifests import admission
 from preflight.launch.manifests.group import Group
-from preflight.launch.plan import fail, warn
+from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
 
@@ -37,7 +37,6 @@ def pod_problems(group: Group, file: str, *, several: bool) -> list[Finding]:
         )
     problems.extend(_mesh_of_services(group, file, several=several))
     problems.extend(_locked_memory(group, file))
-    problems.extend(_interfaces(group, file) if several else ())
     for container in group.containers:
         problems.extend(variables_are_texts(container, file))
         problems.extend(admission.devices_are_limited(container, file))
@@ -131,7 +130,21 @@ OF_THE_HOST = re.compile(r"(cali|veth|lxc|cni|flannel|docker|tunl|kube-|cilium_|
 OF_A_POD = re.compile(r"(e|et|eth\d*|net\d*|lo)")
 
 
-def _interfaces(group: Group, file: str) -> list[Finding]:
+def given_to(group: Group, plans: Iterable[Plan]) -> list[tuple[str, str, int]]:
+    """The variables of a group's containers, and those that its commands export: name, value, line."""
+    entries = [entry for container in group.containers if (held := container.get("env")) for entry in held.each()]
+    pairs = [(entry.get("name"), entry.get("value")) for entry in entries]
+    given = [(name.text, value.text.strip(), value.line) for name, value in pairs if name is not None and value]
+    exported = [
+        (name, str(held.value).strip(), held.line)
+        for plan in plans
+        for name, held in plan.environment.items()
+        if isinstance(held, Sourced) and held.origin == "written" and name not in {known for known, *_ in given}
+    ]
+    return list(dict.fromkeys([*given, *exported]))
+
+
+def interfaces_are_there(group: Group, plans: Iterable[Plan], file: str) -> list[Finding]:
     """A pod has eth0, and those that annotations or claims of devices give it; the host's are not there."""
     host = group.pod.get("hostNetwork")
     if host is not None and host.value is True:
@@ -140,23 +153,16 @@ def _interfaces(group: Group, file: str) -> list[Finding]:
     has_more = any("network" in name for name, _ in (given.items() if given is not None else ()))
     has_more = has_more or group.pod.get("resourceClaims") is not None
     found = []
-    for container in group.containers:
-        held = container.get("env")
-        for entry in held.each() if held is not None else ():
-            name, value = entry.get("name"), entry.get("value")
-            if name is None or value is None or name.value not in INTERFACES or "$" in value.text:
-                continue
-            text = value.text.strip()
+    for name, text, line in given_to(group, plans):
+        if name in INTERFACES and "$" not in text:
             names = [] if text.startswith("^") else [one.strip() for one in text.lstrip("=").split(",")]
-            where = Where(file, value.line)
+            where = Where(file, line)
             if names and all(OF_THE_HOST.fullmatch(one) for one in names):
-                message = (
-                    f"{name.value}={text} is what the host calls an interface of its pods: inside a pod it is not there"
-                )
-                found.append(fail("interfaces_are_the_pods", message, where, fix=f"{name.value}: eth0"))
+                message = f"{name}={text} is what the host calls an interface of its pods: inside a pod it is not there"
+                found.append(fail("interfaces_are_the_pods", message, where, fix=f"{name}: eth0"))
             elif names and not has_more and not any(OF_A_POD.fullmatch(one) for one in names):
-                message = f"{name.value}={text}: a pod without hostNetwork has only eth0, unless it is given more"
-                fix = f"{name.value}: eth0, or hostNetwork: true"
+                message = f"{name}={text}: a pod without hostNetwork has only eth0, unless it is given more"
+                fix = f"{name}: eth0, or hostNetwork: true"
                 found.append(warn("interfaces_are_the_pods", message, where, fix=fix))
     return found
 

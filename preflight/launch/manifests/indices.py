@@ -19,7 +19,11 @@ OF_A_POD = re.compile(r"INDEX|HOSTNAME|POD|ORDINAL|RANK")
 NAMED = re.compile(r"\$(?:(\w+)|\{(\w+)(?:##?\*-)?\}|\((\w+)\))")
 # What each kind of controller, and Kubernetes itself, gives a pod without being asked.
 GIVEN = re.compile(r"HOSTNAME|KUBERNETES_\w+|\w+_SERVICE_(HOST|PORT)|\w+_PORT(_\d+_TCP\w*)?|(TPU|MEGASCALE|JOBSET)_\w+")
-BY_INDEX = {"JOB_COMPLETION_INDEX": r"JOB_\w+", "LWS_WORKER_INDEX": r"LWS_\w+", "VC_TASK_INDEX": r"V[CK]_\w+"}
+BY_INDEX = {
+    "JOB_COMPLETION_INDEX": "JOB_COMPLETION_INDEX",
+    "LWS_WORKER_INDEX": r"LWS_\w+",
+    "VC_TASK_INDEX": r"V[CK]_\w+",
+}
 # The annotations and labels that controllers give a pod; of their names no other holds an index.
 KEY = re.compile(r"metadata\.(?:annotations|labels)\[['\"]([^'\"]+)['\"]\]")
 CONTROLLERS = re.compile(r"(batch\.kubernetes|apps\.kubernetes|jobset\.sigs\.k8s|leaderworkerset\.sigs\.k8s)\.io/")

@@ -9,7 +9,7 @@ from preflight.launch.commands import Context, plan_of
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of, written
 from preflight.launch.launchers.kubernetes import KUBERNETES
 from preflight.launch.manifests import indices, roles
-from preflight.launch.manifests.containers import pod_problems
+from preflight.launch.manifests.containers import interfaces_are_there, pod_problems
 from preflight.launch.manifests.group import Group, number, total
 from preflight.launch.manifests.programs import program_of
 from preflight.launch.plan import Plan, fail, warn
@@ -54,6 +54,8 @@ def plans(
             problems.extend(context.problems)
         several = (firm(pods) or 1) > 1 or any(plan.spans_nodes for plan in plans_of_group)
         problems.extend(pod_problems(group, file, several=several))
+        if several and is_kubernetes:
+            problems.extend(interfaces_are_there(group, plans_of_group if are_nodes else [], file))
         if (firm(group.count) or 1) > 1:  # where the operator gives ranks, one that the command names wins
             alike = [plan for plan in plans_of_group if "PET_NODE_RANK" not in operator or written(plan.node_rank)]
             problems.extend(found for plan in alike for found in numbered_alike(plan, index))

@@ -10,7 +10,7 @@ from preflight.launch.commands import Context, plan_of, unjudged
 from preflight.launch.field import value_of
 from preflight.launch.launchers import first_words, launch_words
 from preflight.launch.launchers.slurm import job_variables, read_directives
-from preflight.launch.plan import Granted, Plan, ScriptFile, Skip, Slurm, sharing_host
+from preflight.launch.plan import Granted, Plan, ScriptFile, Skip, Slurm, fail, sharing_host
 from preflight.launch.reading.bare import bare
 from preflight.launch.reading.bundle import Bundle, beside, resolved
 from preflight.launch.reading.named import named_files, with_training
@@ -21,6 +21,7 @@ from preflight.launch.text.detect import kind_of
 from preflight.launch.text.marks import Marks, is_known
 from preflight.launch.text.shell import Command, Start
 from preflight.launch.text.statements import Read, read_script
+from preflight.ledger.findings import Finding, Where
 
 # A script with one of these runs on one node and starts the others.
 STARTS_ALL = re.compile(r"(?m)^[^#\n]*\b(srun|pdsh|clush|mpirun|mpiexec|jsrun|blaunch|pbsdsh|pssh)\b")
@@ -33,6 +34,7 @@ BATCH = re.compile(r"(?m)^#(PBS|BSUB|OAR|PJM)\s|^#\$ -")
 UNKNOWNS_LIMIT = 4
 
 
+OPTION = re.compile(r"--?[A-Za-z]")
 STARTS_LIMIT = 64  # of one script, as of the turns of a loop
 
 
@@ -167,10 +169,13 @@ def _plans_of(
 
     From the line `torn` on nothing is sure; `lacking` are the files that the script reads, and nobody gave.
     """
-    plans = []
+    plans: list[Plan] = []
     unknowns: dict[str, int] = {}
     for command in commands:
         plan = plan_of(command, context)
+        if command.outer and OPTION.match(command.words[0].plain):
+            bundle.problems.append(_torn_inside(command, name))
+            plans = [replace(held, is_opaque=True) if held.command else held for held in plans]
         unknown = unjudged(command, plan, context.marks)
         if unknown:
             hint = f"; {lacking[0]} is not given" if lacking and plan is not None and plan.is_open else ""
@@ -186,6 +191,16 @@ def _plans_of(
             plan = replace(plan, config=bundle.texts[config])
         plans.append(with_training(bundle, plan, name, look_beside=look_beside))
     return _without_helpers(plans), unknowns
+
+
+def _torn_inside(command: Command, name: str) -> Finding:
+    """A text that a shell runs may be cut by its line breaks, as a script is."""
+    option, shell = command.words[0].plain, command.outer[-1]
+    message = f"a line break in the text that {shell} runs: the command ends there, and `{option}` runs as a command"
+    where = Where(name, command.words[0].line)
+    return fail(
+        "commands_are_continued", message, where, fix="A backslash at the end of the line above, nothing behind it."
+    )
 
 
 def _without_helpers(plans: list[Plan]) -> list[Plan]:

@@ -42,6 +42,13 @@ NO_ADDRESS = {
     "SLURM_NODELIST": ("a list of all nodes", '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'),
     "SLURM_JOB_NODELIST": ("a list of all nodes", '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'),
     "SLURM_SUBMIT_HOST": ("the login node", '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'),
+    "SKYPILOT_NODE_IPS": ("a list of all nodes", '$(echo "$SKYPILOT_NODE_IPS" | head -n 1)'),
+    "DSTACK_NODES_IPS": ("a list of all nodes", "$DSTACK_MASTER_NODE_IP"),
+    "LSB_HOSTS": ("a list of all slots", "${LSB_HOSTS%% *}"),
+    "LSB_DJOB_HOSTFILE": ("the name of a file of hosts", '$(head -n 1 "$LSB_DJOB_HOSTFILE")'),
+    "PBS_NODEFILE": ("the name of a file of nodes", '$(head -n 1 "$PBS_NODEFILE")'),
+    "PJM_O_NODEINF": ("the name of a file of nodes", '$(head -n 1 "$PJM_O_NODEINF")'),
+    "OAR_NODEFILE": ("the name of a file of nodes", '$(head -n 1 "$OAR_NODEFILE")'),
     "AZ_BATCH_HOST_LIST": ("a list of all hosts", "${AZ_BATCH_HOST_LIST%%,*}"),
 }
 

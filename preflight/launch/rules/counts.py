@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable
 
-from preflight.launch.field import Sourced, firm, value_of
+from preflight.launch.field import Field, Sourced, firm, value_of
 from preflight.launch.launchers.deepspeed.config import is_auto
 from preflight.launch.plan import BATCH_KEYS, BatchConfig, LaunchFiles, Plan, fail, warn
 from preflight.launch.text.programs import argument_number
@@ -205,7 +205,30 @@ def model_is_shared_out(plan: Plan) -> Iterable[Finding]:
         yield fail("batch_sizes_multiply", message, plan.where, where, fix=fix)
 
 
+# What programs call the number of nodes; --num_nodes alone may be a graph's.
+NODES = ("n_nodes", "nnodes")
+
+
+def program_counts_alike(plan: Plan) -> Iterable[Finding]:
+    """A program that is told how many nodes or processes there are is told what the launch starts."""
+    words = [value_of(word) or "" for word in plan.arguments]
+    if plan.is_conditional or plan.is_opaque or (firm(plan.nodes) or firm(plan.world_size) or 1) < 2:
+        return
+    # under Slurm the trainer's own count is judged against the allocation
+    of_lightning = argument_number([word for word in words if "trainer." in word and not plan.slurm], "num_nodes")
+    told: tuple[tuple[str, int | None, Field[int]], ...] = (
+        ("processes", argument_number(words, "world_size", "world-size"), plan.world_size),
+        ("nodes", argument_number(words, *NODES) or of_lightning, plan.nodes),
+    )
+    for what, count, started in told:
+        wanted = firm(started)
+        if count is not None and wanted is not None and isinstance(started, Sourced) and count != wanted:
+            message = f"the program is told of {count} {what}, and {wanted} are started"
+            yield warn("program_counts_what_is_started", message, plan.where, started.where, fix=f"{wanted}")
+
+
 PLAN_RULES = (
+    program_counts_alike,
     counts_are_positive,
     processes_fit_devices,
     parallelism_fits,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from preflight.launch.field import value_of
 from preflight.launch.read import read_texts
 from preflight.ledger.findings import Where
+from tests.launch.samples import judged
 
 
 def test_a_script_that_another_one_starts_is_read_with_what_it_gets():
@@ -35,3 +38,23 @@ def test_scripts_that_start_each_other_are_each_read_once():
     """A script that starts itself again does not go on forever."""
     texts = {"a.sh": "bash b.sh 1\ntorchrun a.py\n", "b.sh": "bash a.sh 2\ntorchrun b.py\n"}
     assert len(read_texts(texts).plans) == 2
+
+
+OF_A_TEXT = """#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gres=gpu:8
+export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+export LAUNCHER="torchrun --nnodes 2 --nproc_per_node 8 {end}
+    --rdzv_backend c10d --rdzv_id 1 --rdzv_endpoint $MASTER_ADDR:29500"
+srun bash -c {quote}$LAUNCHER train.py{quote}
+"""
+
+
+@pytest.mark.parametrize("end", ["", "\\ "])
+def test_a_line_break_in_a_text_that_a_shell_runs_ends_the_command(end):
+    """Within '...' the inner shell takes it for a blank; a backslash takes it away."""
+    (found,) = judged({"run.sbatch": OF_A_TEXT.format(end=end, quote='"')})
+    assert (found.check, "--rdzv_backend" in found.message) == ("launch.commands_are_continued", True)
+    assert not judged({"run.sbatch": OF_A_TEXT.format(end="\\", quote='"')})
+    assert not judged({"run.sbatch": OF_A_TEXT.format(end="", quote="'")})

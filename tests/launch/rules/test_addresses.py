@@ -72,7 +72,10 @@ def test_same_network_with_c10d_has_no_endpoint():
     assert rules({"n.sh": line.format("--rdzv_backend c10d")}) == []
 
 
-@pytest.mark.parametrize("name", ["AZ_BATCH_MASTER_NODE", "SM_HOSTS", "SLURM_NODELIST", "SLURM_SUBMIT_HOST"])
+@pytest.mark.parametrize(
+    "name",
+    ["AZ_BATCH_MASTER_NODE", "SM_HOSTS", "SLURM_NODELIST", "SLURM_SUBMIT_HOST", "SKYPILOT_NODE_IPS", "PBS_NODEFILE"],
+)
 def test_some_variables_of_a_scheduler_are_no_address(name):
     """They hold a port too, a list, or another machine."""
     text = "torchrun --nnodes=2 --node_rank=$R --master_addr={} t.py\n"

@@ -132,3 +132,20 @@ def test_a_branch_for_one_node_is_no_statement_about_the_model():
     """An interactive branch beside the batch job has fewer processes than the model needs."""
     text = "if [ $BATCH -eq 0 ]; then\n  torchrun --nproc_per_node 8 t.py --tensor-model-parallel-size 16\nfi\n"
     assert rules({"n.sh": text}) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "is_told"),
+    [
+        ("--world_size=16 --n_nodes 2", False),
+        ("--world-size 8", True),
+        ("--n_nodes=4", True),
+        ("trainer.num_nodes=4", True),
+        ("--num_nodes 5000", False),
+    ],
+)
+def test_what_a_program_is_told_is_what_is_started(words, is_told):
+    """Nodes and processes; --num_nodes alone may be those of a graph."""
+    command = "torchrun --nnodes=2 --nproc_per_node=8 --node_rank=0 --master_addr=10.0.0.1 train.py"
+    found = rules({"node0.sh": f"{command} {words}\n"})
+    assert ("program_counts_what_is_started" in found) == is_told

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from preflight.launch.field import Field, Sourced
-from preflight.launch.manifests import pods
-from preflight.launch.manifests.group import group_of, number
+from preflight.launch.manifests import containers, pods
+from preflight.launch.manifests.group import Group, group_of, number
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding
+
+# Volumes that the operator gives every pod: what starts here may mount them too.
+OF_THE_OPERATOR = ("mpi-job-config", "ssh-auth")
 
 
 def mpijob(document: Located, documents: list[Located], file: str) -> Answer:
@@ -21,17 +24,19 @@ def mpijob(document: Located, documents: list[Located], file: str) -> Answer:
     if launcher is None or worker is None:
         return [], []
     workers, slots = number(worker.get("replicas"), file, 1), number(document.get("spec", "slotsPerWorker"), file, 1)
-    as_workers = group_of(worker.get("template"), workers, "Worker")
+    as_workers = _with_volumes(group_of(worker.get("template"), workers, "Worker"))
+    as_launcher = _with_volumes(group_of(launcher.get("template"), None, "Launcher"))
     _, problems = pods.plans(as_workers, document, file, are_nodes=False)
-    found, more = pods.plans(group_of(launcher.get("template"), None, "Launcher"), document, file, are_nodes=False)
+    found, more = pods.plans(as_launcher, document, file, are_nodes=False)
     problems.extend(more)
+    problems.extend(one for group in as_workers for one in containers.interfaces_are_there(group, found, file))
     placed = []
     for plan in found:
         if plan.launcher.name != "mpirun":
             placed.append(replace(plan, nodes=plan.nodes or workers))
             continue
         placed.append(replace(plan, nodes=workers, processes_per_node=slots))
-        problems.extend(_slots(plan, workers, slots))
+        problems.extend(slots_are_filled(plan, workers, slots))
     gpus = as_workers[0].gpus(file) if as_workers else None
     if isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value > gpus.value > 0:
         message = (
@@ -53,7 +58,11 @@ def mpijob(document: Located, documents: list[Located], file: str) -> Answer:
     return placed, problems
 
 
-def _slots(plan: Plan, workers: Field[int], slots: Field[int]) -> list[Finding]:
+def _with_volumes(groups: list[Group]) -> list[Group]:
+    return [replace(group, claims=OF_THE_OPERATOR) for group in groups]
+
+
+def slots_are_filled(plan: Plan, workers: Field[int], slots: Field[int]) -> list[Finding]:
     """mpirun starts no more processes than the workers have slots, and no fewer without leaving some out."""
     world = plan.world_size
     if not isinstance(world, Sourced) or not isinstance(workers, Sourced) or not isinstance(slots, Sourced):

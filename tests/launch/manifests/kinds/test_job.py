@@ -35,3 +35,11 @@ def test_an_indexed_job_has_completions():
     assert rules({"job.yaml": none}) == ["manifest_is_accepted"]
     fewer = INDEXED.replace("completions: 2", "completions: 1")
     assert "nodes_are_counted_right" in rules({"job.yaml": fewer})
+
+
+def test_an_interface_that_the_command_exports_is_the_pods():
+    """As one in `env` is."""
+    exported = INDEXED.replace("torchrun", "export NCCL_SOCKET_IFNAME=bond0; torchrun")
+    assert "bond0" in exported
+    assert rules({"job.yaml": exported}) == ["interfaces_are_the_pods"]
+    assert rules({"job.yaml": exported.replace("bond0", "eth0")}) == []

@@ -60,3 +60,19 @@ def test_what_is_fragile_is_a_warning(old, new, rule):
     assert old in MPIJOB
     found = judged({"job.yaml": MPIJOB.replace(old, new)})
     assert [(finding.check, str(finding.verdict)) for finding in found] == [(f"launch.{rule}", "warn")]
+
+
+def test_the_operators_volumes_may_be_mounted():
+    """It adds them to every pod; any other is the file's own."""
+    spec = "spec: {containers: [{name: l, "
+    mounted = MPIJOB.replace(spec, spec + "image: a, volumeMounts: [{name: mpi-job-config, mountPath: /etc/mpi}], ")
+    assert mounted != MPIJOB
+    assert rules({"job.yaml": mounted}) == []
+    assert rules({"job.yaml": mounted.replace("mpi-job-config", "mine")}) == ["manifest_is_accepted"]
+
+
+def test_an_interface_that_mpirun_hands_on_is_the_workers():
+    """Outside of the hosts' network a pod has eth0."""
+    handed = MPIJOB.replace("NCCL_DEBUG=INFO", "NCCL_SOCKET_IFNAME=bond0")
+    assert rules({"job.yaml": handed}) == ["interfaces_are_the_pods"]
+    assert rules({"job.yaml": handed.replace("bond0", "eth0")}) == []
