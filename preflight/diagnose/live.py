@@ -30,8 +30,19 @@ class Socket(Value, frozen=True):
     unread_bytes: Count
 
 
+class Seen(Value, frozen=True):
+    """What a rank did at one of the looks."""
+
+    state: Text  # R, S, D, T, Z as in ps; X for one that has ended
+    wchan: Text
+    frames: Annotated[tuple[Text, ...], msgspec.Meta(max_length=64)] | Missing  # of Python, innermost first
+
+
 class Process(Value, frozen=True, kw_only=True):
-    """A rank as its node sees it. ``rank`` is -1 where no variable numbers it; ``cpu`` is in cores."""
+    """A rank as its node sees it: at the last look, and at the ``earlier`` ones unless all were the same.
+
+    ``rank`` is -1 where no variable numbers it; ``cpu`` is in cores.
+    """
 
     pid: Count
     state: Text  # R, S, D, T, Z as in ps
@@ -46,6 +57,7 @@ class Process(Value, frozen=True, kw_only=True):
     frames: Annotated[tuple[Text, ...], msgspec.Meta(max_length=64)] | Missing  # of Python, innermost first
     sockets: Annotated[tuple[Socket, ...], msgspec.Meta(max_length=64)]
     gpu_memory_mib: Count
+    earlier: Annotated[tuple[Seen, ...], msgspec.Meta(max_length=16)] = ()
 
 
 class Looked(Value, frozen=True):

@@ -1,4 +1,4 @@
-"""Which rank holds the others up, judging by what all of them are doing at one moment?"""
+"""Which rank holds the others up, judging by what all of them are doing at a few moments?"""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
-from preflight.diagnose.live import Process
+import msgspec
+
+from preflight.diagnose.live import Process, Seen
 from preflight.facts.value import Missing
 
 # Calls of torch.distributed that wait for other ranks, by the name of their Python function.
@@ -76,11 +80,62 @@ def doing(node: str, process: Process) -> Doing:
     return Doing(node, process, how)
 
 
+def places(one: Doing) -> list[tuple[str, str]]:
+    """Where a rank was at each look, the last one last: its collective and its line; without Python frames, its wchan.
+
+    What was not read at a look has no place.
+    """
+    looks = [doing(one.node, msgspec.structs.replace(one.process, **_fields(seen))) for seen in one.process.earlier]
+    found = []
+    for look in (*looks, one):
+        place = ("", look.process.wchan) if isinstance(look.process.frames, Missing) else (look.call, look.at)
+        if any(place):
+            found.append(place)
+    return found
+
+
+def _fields(seen: Seen) -> dict[str, Any]:
+    return {name: getattr(seen, name) for name in seen.__struct_fields__}
+
+
 def compare(found: Mapping[str, tuple[Process, ...]]) -> Stuck:
-    """Who differs from the majority: first those that are stopped or hang in the kernel, then those elsewhere."""
+    """Who differs from the majority: first those that are stopped or hang in the kernel, then those elsewhere.
+
+    Nobody, where the ranks went on between one look and the next: one that is late is no fault.
+    """
     all_doing = [doing(node, process) for node, processes in found.items() for process in processes]
     if not all_doing:
         return Stuck((), (), (), "no process of that job was found")
+    stuck = _at_last(all_doing)
+    if any(one.process.state in STOPPED for one in stuck.guilty):
+        return stuck
+    going = _going_on(all_doing, stuck)
+    return Stuck(stuck.groups, (), stuck.missing, going) if going else stuck
+
+
+def _going_on(all_doing: list[Doing], stuck: Stuck) -> str:
+    """That the job goes on, or that nothing is known of it; "" where those that wait stayed where they are."""
+    been = [(one, places(one)) for one in all_doing]
+    unread = [one.process.frames.missing for one in all_doing if isinstance(one.process.frames, Missing)]
+    moved = [one for one, seen in been if len(set(seen)) > 1]
+    if unread:
+        if not stuck.missing and any(one.process.cpu < BUSY_CORES for one in moved):
+            return f"the ranks do not stay in one place, and their Python was not read: {unread[0]}"
+        return ""
+    left = [
+        (one, " at ".join(filter(None, at))) for one, seen in been for at, to in pairwise(seen) if at[0] and at != to
+    ]
+    if left:
+        one, place = left[0]
+        return f"the job goes on: {one.name} left {place} while it was looked at"
+    others = [one for one in all_doing if one not in stuck.guilty]
+    if others and all(one in moved for one in others):
+        return f"the job goes on: {others[0].name} and those like it were in several places while they were looked at"
+    return ""
+
+
+def _at_last(all_doing: list[Doing]) -> Stuck:
+    """Who differs from the majority at the last look."""
     by_kind: dict[tuple[str, str], list[Doing]] = {}
     for one in all_doing:
         by_kind.setdefault(_kind(one), []).append(one)
@@ -88,7 +143,7 @@ def compare(found: Mapping[str, tuple[Process, ...]]) -> Stuck:
     size = Counter(one.process.world_size for one in all_doing if one.process.world_size > 0).most_common(1)
     there = {one.process.rank for one in all_doing if one.process.rank >= 0}
     missing = tuple(sorted(set(range(min(size[0][0], 1 << 16))) - there)) if size and there else ()
-    halted = tuple(one for one in all_doing if one.process.state in STOPPED or one.process.state == "D")
+    halted = tuple(one for one in all_doing if one.process.state in STOPPED or _stays_in_kernel(one))
     waiting = [one for one in all_doing if one.call]
     outside = tuple(one for one in all_doing if not one.call)
     if halted and len(halted) < len(all_doing):
@@ -113,7 +168,11 @@ def compare(found: Mapping[str, tuple[Process, ...]]) -> Stuck:
         return Stuck(groups, (), missing, f"{why} and *_SOCKET_IFNAME in what each was started with")
     if waiting:
         return Stuck(
-            groups, (), missing, "all ranks wait in the same call: the network between them, or a GPU, lost it"
+            groups,
+            (),
+            missing,
+            "all ranks wait in the same call at every look: the network between them, or a GPU, lost it; or the job is "
+            "slow there, where its output goes on",
         )
     unread = [one.process.frames.missing for one in all_doing if isinstance(one.process.frames, Missing)]
     if unread:
@@ -121,6 +180,10 @@ def compare(found: Mapping[str, tuple[Process, ...]]) -> Stuck:
             groups, (), missing, f"all ranks look the same from outside, but their Python was not read: {unread[0]}"
         )
     return Stuck(groups, (), missing, "all ranks do the same")
+
+
+def _stays_in_kernel(one: Doing) -> bool:
+    return all(seen.state == "D" for seen in (one.process, *one.process.earlier))
 
 
 def _wrongly_numbered(all_doing: list[Doing]) -> tuple[tuple[Doing, ...], str] | None:

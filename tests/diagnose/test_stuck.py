@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.diagnose.live import Process, Socket
+from preflight.diagnose.live import Process, Seen, Socket
 from preflight.diagnose.stuck import compare, doing
 from preflight.facts.value import Missing
 
@@ -81,6 +81,49 @@ def test_nothing_found_is_no_verdict_of_a_rank():
     """No group, nobody guilty."""
     stuck = compare({"a": ()})
     assert (stuck.groups, stuck.guilty) == ((), ())
+
+
+def seen(*frames: str, state: str = "S", wchan: str = "futex_wait") -> Seen:
+    """A rank at an earlier look."""
+    return Seen(state, wchan, frames or Missing("py-spy is not installed", "absent"))
+
+
+def test_a_job_that_goes_on_blames_no_rank():
+    """One that has left a collective since the first look shows it, whoever is late at the last."""
+    moved = rank(0, IN_TORCH, STEP, earlier=(seen(IN_TORCH, STEP), seen(STEP), seen(IN_TORCH, STEP)))
+    stuck = compare({"a": (moved, rank(1, LOADER, STEP)), "b": (rank(2, IN_TORCH, STEP),)})
+    assert stuck.guilty == ()
+    assert stuck.verdict == "the job goes on: rank 0 on a left all_reduce at /job/train.py:40 while it was looked at"
+    backward = rank(0, STEP, earlier=(seen(LOADER, STEP),))
+    stuck = compare({"a": (backward, rank(1, LOADER)), "b": (rank(2, STEP, earlier=(seen(LOADER),)),)})
+    assert stuck.guilty == ()
+    assert "were in several places" in stuck.verdict
+
+
+def test_only_the_rank_that_is_late_moves():
+    """It computes for ever, or has just come: the others stayed where they wait, so it is named still."""
+    busy = rank(1, LOADER, STEP, cpu=1.0, earlier=(seen("batch (/job/data.py:9)", STEP),))
+    stuck = compare({"a": (rank(0, IN_TORCH, STEP), busy), "b": (rank(2, IN_TORCH, STEP),)})
+    assert [one.process.rank for one in stuck.guilty] == [1]
+    came = rank(0, IN_TORCH, STEP, earlier=(seen(STEP),))
+    stuck = compare({"a": (came, rank(1, LOADER, STEP)), "b": (rank(2, IN_TORCH, STEP),)})
+    assert [one.process.rank for one in stuck.guilty] == [1]
+
+
+def test_a_stopped_rank_is_named_while_others_go_on_and_one_that_reads_a_disk_is_not():
+    """Nobody stops a rank of a sound job, but each sleeps in the kernel now and then."""
+    moving = tuple(rank(number, STEP, earlier=(seen(IN_TORCH, STEP),)) for number in (0, 1))
+    assert [one.process.rank for one in compare({"a": (*moving, rank(2, state="T"))}).guilty] == [2]
+    reading = rank(2, LOADER, state="D", earlier=(seen(LOADER),))
+    assert compare({"a": (*moving, reading)}).guilty == ()
+
+
+def test_without_stacks_ranks_that_change_their_place_are_not_judged():
+    """What py-spy would have told is not known; where all stay, state and cpu tell."""
+    moving = rank(1, cpu=0.2, wchan="hrtimer_nanosleep", earlier=(seen(wchan="futex_wait"), seen(wchan="")))
+    stuck = compare({"a": (rank(0), moving, rank(2))})
+    assert stuck.guilty == ()
+    assert "their Python was not read" in stuck.verdict
 
 
 MEETING = "init_process_group (/env/site-packages/torch/distributed/distributed_c10d.py:1899)"

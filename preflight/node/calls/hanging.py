@@ -23,7 +23,9 @@ LOCAL = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 MOST = 256
 MOST_FRAMES = 60
 MOST_SOCKETS = 64
+LOOKS = 5
 PAUSE_S = 0.5
+WATCH_S = 12.0  # no look begins later than this after the first
 SPY_S = 20.0
 TCP_ESTABLISHED, TCP_SYN_SENT = "01", "02"
 STATES = {TCP_ESTABLISHED: "established", TCP_SYN_SENT: "connecting", "08": "close_wait"}
@@ -41,22 +43,40 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     chosen = ranks(everybody(proc), arguments.get("match", ""), set(arguments.get("pids", ())), own(proc))
     before = {process["pid"]: cpu_seconds(proc, process["pid"]) for process in chosen}
     began = time.monotonic()
-    stacks = spied(chosen, arguments.get("path", ""))
-    time.sleep(max(0.0, PAUSE_S - (time.monotonic() - began)))
+    looks = watched(chosen, proc, arguments.get("path", ""))
     elapsed = time.monotonic() - began
     connections = sockets(proc)
     gpus = gpu_use(arguments.get("path", ""))
     for process in chosen:
         pid = process["pid"]
         process["cpu"] = round(max(0.0, cpu_seconds(proc, pid) - before[pid]) / elapsed, 2)
-        process["wchan"] = text_of(f"{proc}/{pid}/wchan").strip("\0\n 0")
         process["kernel_stack"] = text_of(f"{proc}/{pid}/stack").splitlines()[:8]
-        process["frames"] = stacks.get(pid, missing("no stack was read"))
         process["sockets"] = [connections[inode] for inode in inodes(proc, pid) if inode in connections][:MOST_SOCKETS]
         process["gpu_memory_mib"] = gpus.get(pid, 0)
+        read = [look for look in looks[pid] if isinstance(look["frames"], list)]
+        process.update({**(read or looks[pid])[-1], "state": looks[pid][-1]["state"]})
+        process["earlier"] = [] if all(look == looks[pid][-1] for look in looks[pid]) else looks[pid][:-1]
         process.pop("parent")
         process.pop("program")
     return {"ranks": chosen}
+
+
+def watched(processes: list[dict[str, Any]], proc: str, path: str) -> dict[int, list[dict[str, Any]]]:
+    """What each process does at several moments: of one alone, a rank that is late is not told from one that hangs."""
+    looks: dict[int, list[dict[str, Any]]] = {process["pid"]: [] for process in processes}
+    began = time.monotonic()
+    for number in range(LOOKS if processes else 0):
+        if number and time.monotonic() - began > WATCH_S:
+            break
+        at = time.monotonic()
+        stacks = spied(processes, path)
+        for pid, seen in looks.items():
+            fields = text_of(f"{proc}/{pid}/stat").rpartition(")")[2].split()
+            wchan = text_of(f"{proc}/{pid}/wchan").strip("\0\n 0")
+            frames = stacks.get(pid, missing("no stack was read"))
+            seen.append({"state": fields[0] if fields else "X", "wchan": wchan, "frames": frames})
+        time.sleep(max(0.0, PAUSE_S - (time.monotonic() - at)))
+    return looks
 
 
 def everybody(proc: str) -> list[dict[str, Any]]:
