@@ -211,12 +211,17 @@ def test_torchrun_restarts_from_the_checkpoint(training, settings):
 
 @pytest.mark.advisory
 def test_no_rank_straggles(training, settings):
-    """No rank needs much longer for its own part of a step than the others do.
+    """No rank needs much longer for its own part of a step than the others do, and no quota of CPU stops it.
 
-    All ranks wait for the slowest one at every step: a throttled GPU or a busy core slows the whole job.
-    Fix: `nvidia-smi -q -d PERFORMANCE,CLOCK` or `top` on the nodes named; look for throttling and other programs.
+    All ranks wait for the slowest one at every step: a throttled GPU, a busy core or a quota slows the whole job.
+    Fix: `nvidia-smi -q -d PERFORMANCE,CLOCK` or `top` on the nodes named; look for throttling and other programs; for
+    a quota `cat /sys/fs/cgroup/cpu.max`, `resources.limits.cpu` of the pod, `--cpus` of the container.
     """
     limits, ratio = settings.training, settings.training.straggler_ratio
+    stopped = training.stopped_by_quota(share=limits.stopped_share)
+    if stopped:
+        message = f"{training.quota_text(stopped)}, wanted fewer than {limits.stopped_share:.0%} of them"
+        raise training.blame(stopped, message)
     slow = training.stragglers(above=ratio, up_to=limits.straggler_fail_ratio, min_seconds=limits.straggler_min_seconds)
     if slow:
         raise training.blame(slow, f"{training.stragglers_text(slow)}, wanted at most {ratio:g} x that")

@@ -113,6 +113,7 @@ class TrainingSettings:
     straggler_ratio: float = 1.5  # a rank's own part of a step, over the median of all ranks: warn
     straggler_min_seconds: float = 0.01  # more than the median; less comes and goes with whatever else runs
     straggler_fail_ratio: float = 2.0  # fail: the job would run at half of its speed
+    stopped_share: float = 0.5  # of the periods of a quota of CPU, in which it stops the ranks: warn
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ class TrainedRank(Measured, frozen=True, kw_only=True):
     checkpoint_error: str = ""  # why this rank could not read what rank 0 wrote
     alone_step_seconds_median: float | None = None  # its node training by itself; None where there is one node
     data_seconds_median: float = 0.0
+    quota_periods: int = 0  # of its control group's quota of CPU, while the steps ran; 0 where there is none
+    quota_periods_stopped: int = 0  # in which the quota stopped the group
     memory_peak_bytes: int = 0
 
 

@@ -29,6 +29,7 @@ from preflight.workloads.training.fingerprint import digest, whole
 from preflight.workloads.training.first_step import check_first_step
 from preflight.workloads.training.model import build_model
 from preflight.workloads.training.place import Place, from_every_rank, look_through_accelerate
+from preflight.workloads.training.quota import Quota
 from preflight.workloads.training.settings import Settings
 from preflight.workloads.training.trainee import Trainee
 
@@ -94,6 +95,7 @@ def train(*, settings: Settings, place: Place, records: Records) -> None:
     found: dict[str, Any] = {"data_seconds_median": data_seconds}
     begin = checkpoint.read_into(trainee) if settings.drill and place.life else 0
     steps = []
+    quota = Quota()
     for number in range(begin, settings.steps):
         if (number, place.rank, place.life) == (settings.dying_step, settings.dying_rank, 0):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -113,6 +115,7 @@ def train(*, settings: Settings, place: Place, records: Records) -> None:
         report_job(steps, begin=begin, data=data, records=records, figures={})
         return
 
+    found["quota_periods_stopped"], found["quota_periods"] = quota.held()
     records.stage("checking")
     found["parameters_digest"] = digest(list(trainee.model.parameters()))
     found["optimizer_digest"] = digest(trainee.optimizer_state()) if settings.strategy == "ddp" else ""

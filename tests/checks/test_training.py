@@ -159,6 +159,12 @@ BROKEN = (
         "rank 1 on node2: 0.18 s for a step without communication; the median is 0.1 s, wanted at most 1.5 x that",
     ),
     Broken(
+        "training.no_rank_straggles",
+        healthy().rank_has(1, quota_periods=9, quota_periods_stopped=8),
+        ("node2",),
+        "the quota of CPU stopped it in 8 of 9 periods while it trained, wanted fewer than 50% of them",
+    ),
+    Broken(
         "training.no_rank_halves_the_speed",
         healthy().rank_has(1, compute_seconds_mean=0.3),
         ("node2",),
@@ -216,6 +222,13 @@ def test_waiting_for_a_straggler_is_not_straggling():
     slow = [f for f in judge("training.no_rank_halves_the_speed", run) if f.verdict is Verdict.FAIL]
     assert [finding.nodes for finding in slow] == [("node2",)]
     assert all(f.verdict is Verdict.PASS for f in judge("training.no_rank_straggles", run))  # told once
+
+
+def test_a_quota_that_stops_a_rank_once_or_twice_is_no_word_worth():
+    """A burst as a library is loaded ends in one period; nor is one that stops it seldom."""
+    for stopped, every in ((2, 2), (4, 20), (0, 0)):
+        run = healthy().rank_has(1, quota_periods=every, quota_periods_stopped=stopped)
+        assert all(f.verdict is Verdict.PASS for f in judge("training.no_rank_straggles", run))
 
 
 def test_a_training_that_gave_nothing_passes_nothing():

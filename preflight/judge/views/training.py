@@ -229,6 +229,17 @@ class TrainingView:
         slow = (rank for rank in self.ranks() if seconds[rank.rank] > middle + min_seconds)
         return tuple(rank for rank in slow if above * middle < seconds[rank.rank] <= up_to * middle)
 
+    def stopped_by_quota(self, *, share: float) -> tuple[TrainedRank, ...]:
+        """The ranks that a quota of CPU stopped in at least `share` of its periods, and more than once or twice."""
+        return tuple(
+            rank for rank in self.ranks() if rank.quota_periods_stopped >= max(ENOUGH, share * rank.quota_periods)
+        )
+
+    def quota_text(self, stopped: Iterable[TrainedRank]) -> str:
+        """These ranks, and how often the quota stopped them."""
+        times = ", ".join(f"{rank.quota_periods_stopped} of {rank.quota_periods}" for rank in stopped)
+        return f"{self.ranks_text(stopped)}: the quota of CPU stopped it in {times} periods while it trained"
+
     def _usual_seconds(self) -> float:
         """The usual time of a step's own work: each node has one voice, so none has the say for all.
 
