@@ -271,7 +271,8 @@ class BenchView:
         """What there is to say when the busbw of a collective stays below `share` of the expected; "" when it does not.
 
         The 95 % interval of the median is judged: wholly below the gate is a shortfall; one that straddles it is
-        NotMeasured where certainty is needed. So is a figure above what the links can carry, or far above the streams.
+        NotMeasured where certainty is needed, else NotApplicable with a median below it. A figure above what the links
+        can carry, or far above the streams, is NotMeasured too.
         """
         expected = self.expected(measured)
         if measured.seconds_median < PLATEAU_SECONDS and measured.bytes < PLATEAU_BYTES:
@@ -300,8 +301,9 @@ class BenchView:
                 raise NotApplicable(f"{words}, for NCCL opens several connections to a peer")
             raise NotMeasured(f"{words}, so the streams were held up; run it again when the nodes are idle")
         gate = share * expected.busbw_gbytes_per_s
-        if low < gate <= high and needs_certainty:
-            raise NotMeasured(f"{message}: straddles the gate of {gate:.4g} GB/s; run it again, or longer")
+        if low < gate <= high and (needs_certainty or measured.busbw_gbytes_per_s < gate):
+            unsure = NotMeasured if needs_certainty else NotApplicable
+            raise unsure(f"{message}: straddles the gate of {gate:.4g} GB/s; run it again, or longer")
         derivation = "; ".join(expected.derivation)
         what = f"{expected.busbw_gbytes_per_s:.4g}"
         if expected.is_floor:
