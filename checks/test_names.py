@@ -27,7 +27,7 @@ def test_localhost_is_the_node_itself(node, cluster):
     that is a warning. While the loopback interface is down, the ranks of this node do not reach each other at its own
     address either: rank 0 does not reach its own store, and NCCL hangs as it starts on several GPUs of a node.
     Fix: in /etc/hosts of the nodes named, `127.0.0.1 localhost` and no other line with that name; `ip link set lo up`
-    where lo is down.
+    where lo is down. Where that line is there, `hosts:` in /etc/nsswitch.conf must name `files`.
     """
     trouble = node.network.loopback_trouble()
     if trouble:
@@ -75,7 +75,8 @@ def test_own_hostname_is_an_address_of_the_node(node, cluster):
 
     gloo binds to that address: a stale entry of /etc/hosts or DNS, or none, sends it to loopback and the job hangs.
     NCCL never asks; there it is a warning, for the groups on CPUs that many programs make beside it.
-    Fix: on the nodes named, `getent hosts $(hostname)` must print an address that `ip -br address` lists.
+    Fix: on the nodes named, `getent hosts $(hostname)` must print an address that `ip -br address` lists; where
+    /etc/hosts has its line already, `hosts:` in /etc/nsswitch.conf must name `files`.
     """
     cluster.needs_peers()
     if node.value("GLOO_SOCKET_IFNAME"):
@@ -181,7 +182,8 @@ def test_peers_can_be_resolved(node, cluster):
 
     torchrun with the c10d rendezvous tells all nodes the *name* of rank 0's node; a job that is given only addresses
     does not need it.
-    Fix: add the peers named to DNS, or to /etc/hosts of the nodes named.
+    Fix: add the peers named to DNS, or to /etc/hosts of the nodes named; where they are in /etc/hosts already, `hosts:`
+    in /etc/nsswitch.conf must name `files`.
     """
     cluster.needs_peers()
     unknown = []

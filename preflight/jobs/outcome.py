@@ -34,7 +34,8 @@ OURS = {
 }
 ENDED_BY_US = frozenset(OURS)
 ABORTED = frozenset({*ENDED_BY_US, "-6", "134"})  # by a watchdog of its own; 134 is a shell's code for SIGABRT
-NO_FRAME = "<no Python frame>"  # the last line of an interpreter that ended before it had one
+# The last lines of an interpreter that ended before it had a frame: they give no reason.
+NO_FRAME = re.compile(r"\s*(?:<no Python frame>|Current thread 0x[0-9a-f]+ \(most recent call first\):)\s*")
 NOISE = re.compile(
     r"\[W\d+ |frame #\d+|Exception raised from |<omitting python frames>"
 )  # warnings of torch, and its native stack
@@ -268,7 +269,7 @@ def _error_line(story: RankStory) -> str:
 
 def _last_words(story: RankStory) -> str:
     where = f"rank {story.placement.rank} on {story.placement.node}"
-    lines = [line for line in story.last_lines if line.strip() != NO_FRAME]
+    lines = [line for line in story.last_lines if not NO_FRAME.fullmatch(line)]
     message = in_one_line(story.error) or (lines[-1] if lines else "no output")
     return f"{where} stopped at stage {story.stage}{_how_it_ended(story.exit)}: {message[:400]}"
 

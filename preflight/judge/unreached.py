@@ -23,6 +23,10 @@ NO_PYTHON = "no Python answered"  # as a session says it: the login succeeded, o
 ANOTHER_SHELL = (
     ("reads what is meant for Python", "let ~/.bashrc start it only at a terminal (`[ -t 0 ]`), then run again"),
     (
+        "which it has not",
+        "install that program there, or let the startup file start it at a terminal alone (`[ -t 0 ]`), then run again",
+    ),
+    (
         "restricted",
         "the account's shell there is a restricted one: `chsh -s /bin/bash <user>` on the nodes named, then run again",
     ),

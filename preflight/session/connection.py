@@ -52,6 +52,8 @@ INPUT_TAKEN = (
     "what the login starts (`read`, ssh, `exec` of another shell in ~/.bashrc or the like) reads what is meant for "
     "Python: it may do so only at a terminal (`[ -t 0 ]`)"
 )
+# A startup file hands the login to a program that this node lacks: the message names that file, not our command.
+STARTS_WHAT_IS_ABSENT = re.compile(r"^(?P<file>\S*/\S+): (?:line )?\d+: exec: (?P<program>.+?): ", re.MULTILINE)
 
 
 @dataclass
@@ -330,6 +332,10 @@ class Session:
             self._fail(HostError(self.host.name, f"Python {found} is too old; wanted 3.9 or newer: give --python PATH"))
         elif READ_BY_OTHERS.search(stderr):
             self._fail(HostError(self.host.name, f"no Python answered: {INPUT_TAKEN}"))
+        elif absent := STARTS_WHAT_IS_ABSENT.search(stderr):
+            file, program = absent.groups()
+            said = f"no Python answered: {file} there starts {program}, which it has not"
+            self._fail(HostError(self.host.name, said))
         elif code in {126, 127} or "not found" in stderr:
             reason = self._last_words(stderr)
             self._fail(HostError(self.host.name, f"no Python could be started ({reason}): give --python PATH"))

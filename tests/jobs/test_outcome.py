@@ -314,5 +314,7 @@ def test_where_time_ends_for_all_the_rank_that_they_waited_for_is_named(told):
 
 def test_the_last_line_of_an_interpreter_that_could_not_start_is_no_reason(told):
     """Python then prints where it was, which is nowhere."""
-    broken(told[1], stage="start", exited="1", log="ModuleNotFoundError: No module named 'x'\n\n<no Python frame>\n")
+    last = "ModuleNotFoundError: No module named 'x'"
+    nowhere = "\nCurrent thread 0x00007fa52a297b80 (most recent call first):\n<no Python frame>\n"
+    broken(told[1], stage="start", exited="1", log=f"{last}\n{nowhere}")
     assert concluded(told, THREE).failure.endswith("ended with 1: ModuleNotFoundError: No module named 'x'")

@@ -78,6 +78,10 @@ def test_nodes_that_were_not_reached_are_errors_of_every_check():
             "`ssh-copy-id -p 2222 me@node2`, then run again; where the key is there already, sshd's log",
         ),
         ("the command ended with code 0 and no Python answered: no output", "`ssh node2 echo here` must print `here`"),
+        (
+            "no Python answered: /root/.bashrc there starts zsh, which it has not",
+            "install that program there, or let the startup file start it at a terminal alone",
+        ),
         ("no Python answered on it within the time of the stage", "`ssh node2 echo here` must print `here` at once"),
         (
             "the command ended with code 1 and no Python answered: rbash: restricted: cannot specify `/'",
