@@ -59,11 +59,12 @@ class StoodStill(HostError):
 
 
 class Busy(HostError):
-    """Another run of preflight holds the host; ``run`` is its id."""
+    """Another run of preflight holds the host, or else those of ours that ``holds`` names; ``run`` is its id."""
 
-    def __init__(self, host: str, run: str) -> None:
-        super().__init__(host, f"busy: run {run} holds it; wait for that to end, or stop it")
-        self.run = run
+    def __init__(self, host: str, run: str, holds: str = "") -> None:
+        itself = f"busy: run {run} holds it; wait for that to end, or stop it"
+        super().__init__(host, f"busy: run {run} holds {holds}; wait for that to end, or stop it" if holds else itself)
+        self.run, self.holds = run, holds
 
 
 class FactMissing(PreflightError):

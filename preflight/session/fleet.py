@@ -139,13 +139,20 @@ class Fleet:
         await self._open(self.hosts, then, until)
         while held := {name: error.run for name, error in self.failures.items() if isinstance(error, Busy)}:
             again = [host for host in self.hosts if host.name in held]
-            if not await self._is_let_go(again[0], patient_until):
+            asked = next((host for host in again if not self._is_free(host.name)), again[0])
+            if not await self._is_let_go(asked, patient_until):
                 return
+            kept = fold([name for name in held if not self._is_free(name)])
             for name in held:
                 del self.failures[name]
             runs = ", ".join(sorted({*held.values()}))
-            self.remarks = (f"waited {time.monotonic() - begun:.0f} s for run {runs}, which held {fold(held)}",)
+            self.remarks = (f"waited {time.monotonic() - begun:.0f} s for run {runs}, which held {kept}",)
             await self._open(again, then, until)
+
+    def _is_free(self, name: str) -> bool:
+        """Whether it was let go only because another run holds others of our hosts."""
+        error = self.failures[name]
+        return isinstance(error, Busy) and bool(error.holds)
 
     async def _is_let_go(self, host: Host, until: float) -> bool:
         """Whether the run that holds a host ends by then."""
@@ -194,7 +201,10 @@ class Fleet:
         if rival:
             await asyncio.gather(*(session.close() for session in self.sessions.values()), return_exceptions=True)
             self.sessions.clear()
-            self.failures = {host.name: Busy(host.name, rival) for host in self.hosts}
+            held = [name for name, error in self.failures.items() if isinstance(error, Busy)]
+            self.failures = {
+                host.name: Busy(host.name, rival, "" if host.name in held else fold(held)) for host in self.hosts
+            }
         for host, task in tasks.items():
             if task in pending and host.name not in self.failures:
                 self.failures[host.name] = TimedOut(host.name, self._late(host))

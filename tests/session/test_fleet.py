@@ -201,6 +201,7 @@ def test_of_two_runs_of_one_moment_the_later_lets_go_of_every_node(ours, holder,
         assert ("again" in made.failures) == yields
         assert ("again" in made.sessions) != yields
         assert all(holder in str(error) for error in made.failures.values())
+        assert not yields or "holds local;" in str(made.failures["again"])  # nobody holds it itself
     finally:
         made.close()
     gc.collect()
@@ -302,6 +303,10 @@ def test_what_a_login_says_on_standard_output_is_told(reached_by):
         ('read gone; exec sh -c "$last"', "reads what is meant for Python"),
         ("exec sh", "reads what is meant for Python"),
         ("exec sh -c 'exec python-that-is-not-there'", "no Python could be started"),
+        (
+            "echo '/root/.bashrc: line 1: exec: zsh: not found' >&2; exit 127",
+            "no Python answered: /root/.bashrc there starts zsh, which it has not",
+        ),
         ("echo 'use the portal'", "the command ended with code 0 and no Python answered: use the portal"),
     ],
 )
