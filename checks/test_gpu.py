@@ -155,8 +155,8 @@ def test_firmware_is_the_same_on_every_node(cluster):
     """Every part of the GPUs runs the same firmware on every node, where the driver reports it.
 
     Boards with other firmware clock, throttle and recover differently: one node is slower, or hangs, and others do not.
-    Fix: `amd-smi firmware` or `nvidia-smi -q | grep -i firmware` on a node named and on one that is not; the vendor's
-    same bundle on all of them.
+    Fix: `amd-smi firmware` or `nvidia-smi -q | grep -i firmware` on a node named and on one that is not; install
+    the same bundle of the vendor on all of them.
     """
     faults.needs_gpus(cluster)
     cluster.needs_peers()

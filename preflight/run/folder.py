@@ -83,7 +83,7 @@ def write_started(source: ReportedSource, ledger: Ledger, options: Options) -> N
         write_json(options.folder / FILES["json"], _unfinished(source, ledger, options))
     except OSError as error:
         words = f"{options.folder} cannot be written: {error.strerror or error}"
-        raise UsageError(f"--report-dir: {words}; name a folder that can be, with --report-dir=DIR") from None
+        raise UsageError(f"--report-dir: {words}; name another with --report-dir=DIR") from None
 
 
 def withdraw(options: Options) -> None:

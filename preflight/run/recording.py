@@ -43,7 +43,7 @@ def prepare(folder: Path) -> None:
             pass
     except OSError as error:
         words = f"{folder} cannot be written: {error.strerror or error}"
-        raise UsageError(f"--record: {words}; name a folder that can be, with --record=DIR") from None
+        raise UsageError(f"--record: {words}; name another with --record=DIR") from None
 
 
 def folder_name(node: str) -> str:

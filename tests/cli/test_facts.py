@@ -96,7 +96,7 @@ def test_a_folder_that_no_recording_can_go_to_is_refused_with_what_to_do(tmp_pat
     assert main.run(["facts", "--hosts=node.invalid", f"--record={folder}"]) == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert f"--record: {folder} cannot be written: " in line
-    assert line.endswith("; name a folder that can be, with --record=DIR")
+    assert line.endswith("; name another with --record=DIR")
 
 
 def test_what_is_not_known_stands_in_lines_of_the_terminal():

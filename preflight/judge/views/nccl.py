@@ -67,17 +67,17 @@ PARITY = (
     Row(
         "channels of NCCL",
         lambda used: max(one.channels for one in used),
-        "the same NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS and NCCL_TOPO_FILE everywhere",
+        "use the same NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS and NCCL_TOPO_FILE everywhere",
     ),
     Row(
         "way of the adapters to the GPUs' memory by Data Direct",
         lambda used: "used" if any(one.is_data_direct for one in used) else "not used",
-        "the same firmware of the adapters, rdma-core and NCCL_IB_DATA_DIRECT everywhere",
+        "use the same firmware of the adapters, rdma-core and NCCL_IB_DATA_DIRECT everywhere",
     ),
     Row(
         "way by another GPU to the adapter (PXN)",
         lambda used: "used" if any(one.is_proxied for one in used) else "not used",
-        "the same NCCL_PXN_DISABLE and the same place of the adapters everywhere (`nvidia-smi topo -m`)",
+        "use the same NCCL_PXN_DISABLE and the same place of the adapters everywhere (`nvidia-smi topo -m`)",
     ),
 )
 

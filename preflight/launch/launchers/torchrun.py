@@ -129,7 +129,7 @@ def options_stand_before_the_program(plan: Plan) -> Iterable[Finding]:
         return
     listed = ", ".join(argument.value.partition("=")[0] for argument in behind)
     program = plan.program.value if isinstance(plan.program, Sourced) else "the program"
-    message = f"{listed} behind {program} are the program's own: torchrun starts one process, of one node"
+    message = f"{listed} after {program} are the program's own: torchrun starts one process, on one node"
     yield fail(
         "options_stand_before_the_program", message, behind[0].where, fix=f"Options of torchrun before {program}."
     )

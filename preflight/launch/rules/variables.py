@@ -163,7 +163,7 @@ def inner_shells_see_variables(plan: Plan) -> Iterable[Finding]:
         if held is not None and leaving:
             message = (
                 f"{value.hidden} is set here, and the shell of the other node does not know it:"
-                " in '...' it stays as it is"
+                " within '...' it is not filled in"
             )
             fix = f'{leaving[0]} HOST "...", in double quotes'
             yield fail("variables_are_exported", message, held.where, value.where, fix=fix)

@@ -42,7 +42,7 @@ def _nodes(plan: Plan, held: Granted) -> Iterable[Finding]:
     fewest = firm(plan.fewest_nodes) or nodes.value
     is_aside = plan.loop != "" or plan.in_background
     starts_others = bool(plan.wraps & STARTS_ALL) or plan.loop != ""
-    message = f"the job counts on {nodes.value} node{'s' * (nodes.value != 1)}, and the script asks {held.system} for"
+    message = f"the job needs {nodes.value} node{'s' * (nodes.value != 1)}, and the script asks {held.system} for"
     if fewest > most.value:
         # Scripts of one node each may meet as one job; one that starts the others has all of them.
         tell = fail if starts_others or most.value > 1 else warn

@@ -112,7 +112,7 @@ def _nodes_fit(plan: Plan, slurm: Slurm, named: int | None) -> Iterable[Finding]
     is_whole = not (plan.is_one_step and (have or 0) < (count or 0))
     if count is not None and have is not None and not is_within and count != have and not left_to_tasks and is_whole:
         asks = have if asked is not None else "none, which means 1"
-        message = f"the job counts on {count} node{'s' * (count != 1)}, and the script asks Slurm for {asks}"
+        message = f"the job needs {count} node{'s' * (count != 1)}, and the script asks Slurm for {asks}"
         yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"#SBATCH --nodes={count}")
     if count == have:
         yield from _every_node_has_a_task(plan, count)

@@ -102,7 +102,7 @@ def _assignments(text: str, file: str, places: Lines, reading: Reading) -> Itera
 
 
 def _continued(text: str, file: str, lines: list[str], places: Lines, reading: Reading) -> Iterable[Finding]:
-    """A command that goes on in the next line ends in a backslash, with nothing behind it."""
+    """A command that goes on in the next line ends in a backslash, with nothing after it."""
     named: set[int] = set()
     for place in reading.blanked:
         number = places.line(place)
@@ -111,7 +111,7 @@ def _continued(text: str, file: str, lines: list[str], places: Lines, reading: R
         if not following or following.startswith("#"):
             continue
         line = lines[number - 1].rstrip()
-        message = f"a blank behind the backslash: the command ends here, and `{_head(following)}` runs as a command"
+        message = f"a blank after the backslash: the command ends here, and `{_head(following)}` runs as a command"
         edit = Edit(file, number, number, (line,))
         yield fail("commands_are_continued", message, Where(file, number), fix=_numbered(edit), edits=(edit,))
     behind = [(place, "its words become arguments") for place in reading.hashed]
@@ -252,13 +252,13 @@ DISABLED = re.compile(r"#[ \t]+SBATCH[ \t]+(--?[A-Za-z][\w-]*)")
 
 
 def _disabled(file: str, lines: list[str], comments: list[int], directives: list[int]) -> Iterable[Finding]:
-    """A blank behind # makes a comment of a line that asks for nodes or devices, where no other line asks for them."""
+    """A blank after # makes a comment of a line that asks for nodes or devices, where no other line asks for them."""
     asked = "\n".join(lines[number - 1] for number in directives)
     for number in comments:
         found = DISABLED.match(lines[number - 1])
         if found and WORLD.match(found[1]) and not re.search(rf"{re.escape(found[1])}\b", asked):
             right = re.sub(r"#[ \t]+SBATCH", "#SBATCH", lines[number - 1], count=1)
-            message = f"a blank behind the #: sbatch takes the line for a comment, and {found[1]} is asked for nowhere"
+            message = f"a blank after the #: sbatch takes the line for a comment, and {found[1]} is asked for nowhere"
             edits = (Edit(file, number, number, (right,)),)
             yield warn("batch_script_is_read", message, Where(file, number), fix=f"{number}: {right}", edits=edits)
 

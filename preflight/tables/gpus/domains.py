@@ -21,7 +21,7 @@ CHANNEL = (
 )
 MOST_NAMED = 4
 SAME_NODES = (
-    "the same addresses in /etc/nvidia-imex/nodes_config.cfg of every node of the domain, then "
+    "write the same addresses into /etc/nvidia-imex/nodes_config.cfg of every node of the domain, then run "
     "`systemctl restart nvidia-imex` on all of them"
 )
 

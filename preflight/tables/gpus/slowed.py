@@ -170,7 +170,7 @@ SLOWED: tuple[Fault[Gpu], ...] = (
     Fault("power limit", _capped, "`nvidia-smi -pl <default>` on the nodes named, unless it is meant", "nvidia-smi -q"),
     Fault("corrected errors", _corrected, WATCH, "Azure NHC 1e7, Meta gcm 5e7"),
     Fault("retired pages", _wearing_pages, WATCH, "Meta gcm: more than 10"),
-    Fault("deferred errors", _deferred, "`amd-smi metric --ecc` and a reset of the GPUs named", "AMD SMI: ECC counts"),
+    Fault("deferred errors", _deferred, "run `amd-smi metric --ecc`, and reset the GPUs named", "AMD SMI: ECC counts"),
     Fault(
         "temperature",
         _hot,

@@ -62,9 +62,9 @@ LOG: tuple[Fault[NodeFacts], ...] = (
     Fault(
         "network errors",
         lambda node: _logged(node, "network"),
-        "a table that is full: `sysctl net.netfilter.nf_conntrack_max=<more>`, net.ipv4.neigh.default.gc_thresh3 or "
-        "net.ipv4.tcp_mem; requests dropped: net.core.somaxconn, net.ipv4.tcp_max_syn_backlog; an address that another "
-        "machine has: give one of them its own; else the adapter's driver",
+        "for a full table raise net.netfilter.nf_conntrack_max, net.ipv4.neigh.default.gc_thresh3 or net.ipv4.tcp_mem "
+        "(`sysctl -w <name>=<more>`), for dropped requests net.core.somaxconn and net.ipv4.tcp_max_syn_backlog; where "
+        "another machine has the address, give one of them its own; else look at the adapter's driver",
         "kernel, netfilter, neighbour tables, IPv6 address detection",
     ),
     Fault(
@@ -77,8 +77,8 @@ LOG: tuple[Fault[NodeFacts], ...] = (
     Fault(
         "refused by a limit",
         lambda node: _logged(node, "refused"),
-        "processes: TasksMax of the slice or service, `--pids-limit`, podPidsLimit; open files: `sysctl -w "
-        "fs.file-max=<more>`; memory of data: `ulimit -d unlimited`, on the nodes named",
+        "on the nodes named: for processes raise TasksMax of the slice or service, `--pids-limit` or podPidsLimit; for "
+        "open files `sysctl -w fs.file-max=<more>`; for memory of data `ulimit -d unlimited`",
         "kernel/cgroup/pids.c, fs/file_table.c, mm/mmap.c",
     ),
     Fault(

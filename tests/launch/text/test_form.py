@@ -51,7 +51,7 @@ def test_a_script_of_good_form_is_silent(text):
 @pytest.mark.parametrize(
     ("text", "line", "word"),
     [
-        (RUN.replace("2 \\", "2 \\ "), 2, "blank behind the backslash"),
+        (RUN.replace("2 \\", "2 \\ "), 2, "blank after the backslash"),
         (RUN.replace("2 \\", "2"), 2, "no backslash"),
         (RUN.replace("  --nproc", "  # --x 1 \\\n  --nproc"), 3, "comment"),
         (RUN.replace("  --nproc", "\n  --nproc"), 4, "empty line"),

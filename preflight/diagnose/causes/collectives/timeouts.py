@@ -46,7 +46,7 @@ CAUSES = (
             r"\bdeepep error: (?:cpu recv )?timeout\b",
             r"\bdeepep timeout (?:for|check failed)\b",
         ),
-        "look first at the logs of the ranks that most lines name behind `src`, `dst` or `RDMA`; then at the path between the nodes"
+        "look first at the logs of the ranks that most lines name after `src`, `dst` or `RDMA`; then at the path between the nodes"
         " (`ib_write_bw` on the adapters of NVSHMEM_HCA_LIST, NVSHMEM_IB_GID_INDEX, lossless settings of the switches), and at NVLink inside a node",
         "deepseek-ai/DeepEP#137",
         Kind.SUSPICION,

@@ -142,7 +142,7 @@ CAUSES = (
         "gpu-xid",
         "the driver reported an error of a GPU (Xid)",
         (r"nvrm: xid .*: \d+,", r"xidcriticalerror", r"xid \d+ ?\(.*\) detected"),
-        "look up the number behind the PCI address in NVIDIA's list of Xids; drain the node where it repeats, reset or replace the GPU",
+        "look up the number after the PCI address in NVIDIA's list of Xids; drain the node where it repeats, reset or replace the GPU",
         "NVIDIA Xid documentation",
         Kind.SUSPICION,
         check="gpu.kernel_log_tells_of_no_broken_gpu",

@@ -51,7 +51,7 @@ CAUSES = (
             r"\b[op]rte has lost communication with (?:a remote|its) daemon",
             r"remote daemon ?: \S+ on node (?P<node>[\w.-]*\w)",
         ),
-        "look at the node behind `Remote daemon`: its kernel log, `kubectl describe pod`, memory and link; where"
+        "look at the node after `Remote daemon`: its kernel log, `kubectl describe pod`, memory and link; where"
         " every start ends like this, set --mca oob_tcp_if_include (prte_if_include) to the network that all share",
         "open-mpi/ompi#6618, #12840",
         Kind.SUSPICION,

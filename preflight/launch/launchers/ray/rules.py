@@ -31,7 +31,7 @@ def start_is_accepted(plan: Plan) -> Iterable[Finding]:
 
 
 def others_are_started(files: LaunchFiles) -> Iterable[Finding]:
-    """With --block the command ends with its node: what stands behind it in the script is never reached."""
+    """With --block the command ends with its node: what comes after it in the script is never reached."""
     for script in files.scripts:
         plans = [plan for plan in script.plans if plan.launcher.name == "ray" and "block" in plan.settings]
         for plan in plans:
@@ -40,9 +40,11 @@ def others_are_started(files: LaunchFiles) -> Iterable[Finding]:
                 continue
             behind = next((later for later in following if not later.is_conditional), None)
             if behind is not None:
-                message = "--block keeps the script here as long as Ray runs, and no & is behind it"
+                message = "--block keeps the script here as long as Ray runs, and no & follows it"
                 where = (plan.where, behind.where)
-                yield fail("every_node_is_started", message, *where, fix="& behind the command, or without --block")
+                yield fail(
+                    "every_node_is_started", message, *where, fix="put & after the command, or leave out --block"
+                )
 
 
 def nodes_meet(files: LaunchFiles) -> Iterable[Finding]:
