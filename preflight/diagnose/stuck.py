@@ -183,7 +183,7 @@ def _at_last(all_doing: list[Doing]) -> Stuck:
 
 
 def _stays_in_kernel(one: Doing) -> bool:
-    return all(seen.state == "D" for seen in (one.process, *one.process.earlier))
+    return one.process.state == "D" and all(seen.state == "D" for seen in one.process.earlier)
 
 
 def _wrongly_numbered(all_doing: list[Doing]) -> tuple[tuple[Doing, ...], str] | None:
