@@ -28,6 +28,7 @@ FRAME = re.compile(r"(?P<name>[^ ]+) \((?P<file>.*):(?P<line>\d+)\)$")
 LIBRARY = ("site-packages", "dist-packages", "/lib/python", "/torch/", "<frozen", "<string>")
 STOPPED = {"T": "stopped by a signal", "t": "stopped by a debugger", "Z": "dead, and not yet collected"}
 BUSY_CORES = 0.5
+AWAKE_CORES = 0.03  # more than who only waits: threads that look around now and then use a hundredth
 MEETING = "init_process_group"
 
 
@@ -166,13 +167,12 @@ def _at_last(all_doing: list[Doing]) -> Stuck:
     if waiting and {one.call for one in waiting} == {MEETING}:
         why = "all ranks wait in init_process_group and do not find each other: compare MASTER_ADDR, MASTER_PORT"
         return Stuck(groups, (), missing, f"{why} and *_SOCKET_IFNAME in what each was started with")
+    if waiting and any(one.process.cpu >= AWAKE_CORES for one in waiting):
+        why = "the job is slow there, or, where its output stands still, the network between them or a GPU lost it"
+        return Stuck(groups, (), missing, f"all ranks are in the same call at every look, and some work in it: {why}")
     if waiting:
         return Stuck(
-            groups,
-            (),
-            missing,
-            "all ranks wait in the same call at every look: the network between them, or a GPU, lost it; or the job is "
-            "slow there, where its output goes on",
+            groups, (), missing, "all ranks wait in the same call: the network between them, or a GPU, lost it"
         )
     unread = [one.process.frames.missing for one in all_doing if isinstance(one.process.frames, Missing)]
     if unread:

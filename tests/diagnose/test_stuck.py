@@ -60,7 +60,14 @@ def test_all_in_the_same_call_blames_no_rank():
     """Then it is the network, or a GPU."""
     stuck = compare({"a": tuple(rank(number, IN_TORCH, STEP) for number in range(3))})
     assert stuck.guilty == ()
-    assert "the network" in stuck.verdict
+    assert stuck.verdict == "all ranks wait in the same call: the network between them, or a GPU, lost it"
+
+
+def test_ranks_that_work_in_the_same_call_may_be_slow():
+    """A job that does little else is always there; so is one whose library asks without end for what was lost."""
+    stuck = compare({"a": tuple(rank(number, IN_TORCH, STEP, cpu=0.04) for number in range(3))})
+    assert stuck.guilty == ()
+    assert "some work in it: the job is slow there, or" in stuck.verdict
 
 
 def test_two_of_two_that_differ_are_no_majority():
