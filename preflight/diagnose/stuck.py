@@ -74,7 +74,8 @@ def doing(node: str, process: Process) -> Doing:
     if call:
         return Doing(node, process, f"waits in {call}", call, at)
     if at:
-        how = "computes" if process.cpu >= BUSY_CORES else "waits"
+        # One that runs gets no more of a core than others on its node leave to it.
+        how = "computes" if process.cpu >= BUSY_CORES or process.state == "R" else "waits"
         innermost = process.frames[0] if not isinstance(process.frames, Missing) and process.frames else ""
         return Doing(node, process, f"{how} outside of any collective, in {innermost}", "", at)
     how = "computes" if process.cpu >= BUSY_CORES else f"sleeps in {process.wchan or 'a place that is not shown'}"

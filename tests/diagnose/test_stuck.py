@@ -42,6 +42,12 @@ def test_a_stopped_rank_is_named_before_anything_else():
     assert "nfs_wait" in compare({"a": (rank(0, state="D", wchan="nfs_wait"), *others)}).guilty[0].what
 
 
+def test_a_rank_that_runs_computes_however_little_its_node_leaves_to_it():
+    """It waits for nothing but a core."""
+    assert doing("a", rank(0, LOADER, state="R", cpu=0.1)).what.startswith("computes outside of any collective")
+    assert doing("a", rank(0, LOADER, cpu=0.1)).what.startswith("waits outside of any collective")
+
+
 def test_a_rank_without_a_process_is_missing():
     """By the number of ranks that the others were told."""
     stuck = compare({"a": (rank(0, IN_TORCH), rank(1, IN_TORCH))})
