@@ -46,7 +46,8 @@ def test_shared_memory_is_enough(node, settings):
 
     A container's usual 64 MiB ends NCCL with "No space left on device" and data loaders with a bus error. It fails
     where not even one of NCCL's own segments for each GPU fits.
-    Fix: `--shm-size=16g` or `--ipc=host` for a container; `mount -o remount,size=16g /dev/shm` elsewhere.
+    Fix: `rm` what ended jobs left there, `--shm-size=16g` or `--ipc=host` for a container, and `mount -o
+    remount,size=16g /dev/shm` elsewhere.
     """
     gpus = len(node.gpu.readable())
     wanted = settings.limits.shm_min_bytes_per_gpu * gpus if gpus else settings.limits.shm_min_bytes
@@ -58,6 +59,8 @@ def test_shared_memory_is_enough(node, settings):
         held = present(node.limits.shm_total_bytes, "size of /dev/shm")
         message = f"shared memory: {free >> 20} of {held >> 20} MiB are free in /dev/shm"
         message += f"; wanted at least {wanted >> 20} MiB for {gpus} GPU{'s' * (gpus != 1)}"
+        for one in node.limits.held:
+            message += f"; {one.name} of user {one.user_id}: {one.bytes >> 20} MiB"
         is_sure = node.backend == "nccl" and gpus > 1 and free < NCCL_SEGMENT_BYTES * gpus
         raise Blame(message, nodes=[node.name], is_advisory=not is_sure)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.facts.subjects.limits import Held
 from preflight.ledger.findings import Verdict
 from preflight.options.settings import LimitSettings, Settings
 from preflight.testing import healthy, roce
@@ -48,6 +49,12 @@ BROKEN = (
         roce().broken("node2", "limits", shm_free_bytes=64 << 20),
         ("node2",),
         "64 of 65536 MiB are free in /dev/shm; wanted at least 8192 MiB for 8 GPUs",
+    ),
+    Broken(
+        "limits.shared_memory_is_enough",
+        roce().broken("node2", "limits", shm_free_bytes=64 << 20, held=(Held("torch_*", 412, 60 << 30, 1003),)),
+        ("node2",),
+        "for 8 GPUs; torch_* of user 1003: 61440 MiB",
     ),
     Broken(
         "limits.devices_of_every_program_are_there",

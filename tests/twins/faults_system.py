@@ -182,6 +182,15 @@ FAULTS = (
         "may not be written",
         runs_few,
     ),
+    Fault(
+        "shared memory that an ended job fills",
+        answer(
+            mounts=["mount -o remount,size=8m /dev/shm", "dd if=/dev/zero of=/dev/shm/torch_4711_1_0 bs=1M count=7"]
+        ),
+        "limits.shared_memory_is_enough",
+        "torch_4711_1_0 of user 0: 7 MiB",
+        runs_few,
+    ),
     Fault("tracked connections", full_table, AT_ITS_BEST, "100% of the connections", every),
     Fault("SELinux of one", file("sys/fs/selinux/enforce", "1"), SETTINGS, "SELinux: ", every),
     Fault("few mappings", file("proc/sys/vm/max_map_count", "2048\n"), SETTINGS, "vm.max_map_count", every),

@@ -13,6 +13,15 @@ LEAST_STACK_BYTES = 1 << 20  # the usual 8 MiB, less what frugal sites set
 HOPELESS = {"-v": 512 << 20, "-d": 64 << 20, "-f": 1 << 20, "-t": 600, "-s": 128 << 10}
 
 
+class Held(Value, frozen=True):
+    """What takes room in /dev/shm: a file, a folder, or the segments of one library."""
+
+    name: Text  # with a star for several
+    files: Count
+    bytes: Count
+    user_id: Count
+
+
 class Limits(Value, frozen=True, kw_only=True):
     """Limits in the context the job will have, and shared memory."""
 
@@ -25,6 +34,7 @@ class Limits(Value, frozen=True, kw_only=True):
     shm_free_bytes: Count | Missing
     leftovers: tuple[Text, ...]  # /dev/shm/preflight-* of an earlier run
     shm_is_writable: bool | Missing = NOT_REPORTED
+    held: tuple[Held, ...] = ()  # the largest of what is in /dev/shm, where that is more than half full
     device_faults: tuple[Text, ...] | Missing = NOT_REPORTED  # of /dev/null and the like
     address_space_soft_bytes: Limit | Missing = NOT_REPORTED
     file_size_soft_bytes: Limit | Missing = NOT_REPORTED

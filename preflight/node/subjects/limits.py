@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import resource
 import stat
+from itertools import chain, islice
 
 from preflight.node.agent.missing import missing_because
 from preflight.node.agent.scratch import abandoned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, Union
 
     Limit = Union[int, str]
 
 SHARED_MEMORY = "/dev/shm"
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
+MOST_FILES = 20_000  # 50 ms
+MOST_HELD = 3
 UNLIMITED_FROM = 1 << 62  # some container runtimes write the largest integer instead of RLIM_INFINITY
 
 
@@ -59,7 +63,42 @@ def shared_memory(folder: str) -> dict[str, Any]:
         "shm_free_bytes": status.f_frsize * status.f_bavail,
         "shm_is_writable": not status.f_flag & os.ST_RDONLY and os.access(folder, os.W_OK | os.X_OK),
         "leftovers": left,
+        "held": held(folder) if 2 * status.f_bavail < status.f_blocks else [],
     }
+
+
+def held(folder: str) -> list[dict[str, Any]]:
+    """What most of a file system in memory is taken by, the largest first; files of one family count together."""
+    sums: dict[tuple[str, int], dict[str, Any]] = {}
+    left = MOST_FILES
+    for name in sorted(os.listdir(folder)):
+        files = list(islice(files_of(os.path.join(folder, name)), left))
+        left -= len(files)
+        if files:
+            key = family(name), files[0].st_uid
+            known = sums.setdefault(key, {"name": name, "files": 0, "bytes": 0, "user_id": key[1]})
+            known["name"] = name if known["name"] == name else f"{key[0]}*"
+            known["files"] += sum(not stat.S_ISDIR(one.st_mode) for one in files)
+            known["bytes"] += sum(512 * one.st_blocks for one in files)
+    largest = sorted(sums.values(), key=lambda one: one["bytes"], reverse=True)
+    return [one for one in largest[:MOST_HELD] if one["bytes"]]
+
+
+def files_of(path: str) -> Iterator[os.stat_result]:
+    """The state of a file, or of a folder and all that may be seen below it."""
+    below = (os.path.join(top, name) for top, _, names in os.walk(path) for name in names)
+    for each in chain((path,), below):
+        try:
+            yield os.lstat(each)
+        except OSError:  # gone since
+            continue
+
+
+def family(name: str) -> str:
+    """What the names of one library's segments begin with: `torch_4711_1_0` and `nccl-Xy12` end in what is random."""
+    ends = (place for place, letter in enumerate(name) if place and (letter in "-_." or letter.isdigit()))
+    place = next(ends, len(name))
+    return name[: place + (name[place : place + 1] in ("-", "_", "."))]
 
 
 def device_faults(paths: tuple[str, ...]) -> list[str]:

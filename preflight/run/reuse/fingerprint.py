@@ -31,6 +31,7 @@ MOVING = (
     "kernel.log.*.age_seconds",
     "limits.shm_free_bytes",
     "limits.leftovers",
+    "limits.held",
     "peers.routes.*.reverse_seconds",
     "peers.routes.*.card",  # the neighbour is known from the first packet on
     "peers.routes.*.is_written",

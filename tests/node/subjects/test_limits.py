@@ -48,6 +48,26 @@ def test_what_a_killed_run_left_is_told_and_what_others_have_is_not(tmp_path, mo
     assert facts["shm_total_bytes"] >= facts["shm_free_bytes"] > 0
 
 
+def test_what_takes_most_of_shared_memory_is_told_by_families_of_names(tmp_path):
+    """Segments of one library count together, a folder with all below it; what takes nothing is left out."""
+    for name, kib in (("torch_4711_1_0", 8), ("torch_4711_2_0", 16), ("nccl-Xy12", 4), ("imagenet-22k", 64), ("a", 0)):
+        (tmp_path / name).write_bytes(b"x" * (kib << 10))
+    (tmp_path / "data/train").mkdir(parents=True)
+    (tmp_path / "data/train/0.tar").write_bytes(b"x" * (256 << 10))
+    told = [(one["name"], one["files"]) for one in limits.held(os.fspath(tmp_path))]
+    assert told == [("data", 1), ("imagenet-22k", 1), ("torch_*", 2)]
+
+
+def test_shared_memory_that_is_half_empty_is_not_searched(tmp_path, monkeypatch):
+    """A run of other jobs fills it up as it should."""
+    (tmp_path / "nccl-Xy12").write_bytes(b"x" * 8192)
+    room = os.statvfs(tmp_path)
+    for free, told in ((60, []), (40, ["nccl-Xy12"])):
+        fields = [*room[:2], 100, free, free, *room[5:]]
+        monkeypatch.setattr(limits.os, "statvfs", lambda _, fields=fields: os.statvfs_result(fields))
+        assert [one["name"] for one in limits.shared_memory(os.fspath(tmp_path))["held"]] == told
+
+
 def test_a_node_without_shared_memory_says_so(tmp_path):
     """An absent /dev/shm is a missing figure and not 0 bytes."""
     facts = limits.shared_memory(os.fspath(tmp_path / "none"))
