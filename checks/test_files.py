@@ -3,6 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany, FactMissing, NotApplicable
+from preflight.tables import mounts
 
 
 def test_network_file_systems_answer(node):
@@ -15,6 +16,21 @@ def test_network_file_systems_answer(node):
         f"{mount.path} ({mount.kind} {mount.source}): {mount.trouble}" for mount in node.files.mounts if mount.trouble
     ]
     assert not silent, "; ".join(silent)
+
+
+@pytest.mark.advisory
+def test_network_file_systems_are_mounted_on_every_node(cluster):
+    """What nearly all nodes have mounted from the network every node has, and from the same folder of its server.
+
+    On the node that lacks it a rank finds no data, or writes checkpoints onto its own disk below the empty folder.
+    Fix: `findmnt <path>` here and on another node; `mount <path>`, and the line of /etc/fstab that the others have.
+    """
+    cluster.needs_peers()
+    if not any(node.files.mounts for node in cluster):
+        raise NotApplicable("no network file system is mounted")
+    told = mounts.differing(cluster)
+    if told:
+        raise BlameMany([Blame("; ".join(words), nodes=[name]) for name, words in told.items()])
 
 
 @pytest.mark.advisory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.facts.subjects.files import Place
+from preflight.facts.subjects.files import Mount, Place
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.testing import healthy, roce
@@ -36,6 +36,13 @@ BROKEN = (
         files_have(healthy(), "node2", "places", may_run=False),
         ("node2",),
         "home (/root): no program may be run from there (noexec)",
+    ),
+    Broken(
+        "files.network_file_systems_are_mounted_on_every_node",
+        healthy().broken("node2", "files", mounts=(Mount("/data", "nfs4", "filer:/old", ""),)),
+        ("node2",),
+        "/data is /old of its server; on 2 other nodes it is /data; /shared is not mounted; 2 other nodes have "
+        "filer:/shared there",
     ),
     Broken(
         "files.network_file_systems_answer",

@@ -54,6 +54,7 @@ class Mount(Value, frozen=True):
     kind: Text
     source: Text
     trouble: Text  # "" where it answered
+    is_automatic: bool = False  # it comes when it is used, and goes again (autofs)
 
 
 class Files(Value, frozen=True, kw_only=True):

@@ -26,11 +26,13 @@ def network_mounts(table: str = "/proc/self/mounts", *, spare_seconds: float = 0
     """
     with open(table, encoding="utf-8", errors="backslashreplace") as lines:
         found = [line.split()[:3] for line in lines]
+    automatic = tuple(f"{plain(path)}/" for _, path, kind in found if kind == "autofs")
     wanted = [(plain(path), kind, plain(source)) for source, path, kind in found if kind in KINDS][:MOST]
     questions = {path: partial(touch, path) for path, _, _ in wanted}
     answers = within.ask_each(questions, seconds=SECONDS, spare_seconds=spare_seconds)
     return [
         {"path": path, "kind": kind, "source": source, "trouble": trouble(answers[path])}
+        | ({"is_automatic": True} if f"{path}/".startswith(automatic) else {})
         for path, kind, source in wanted
     ]
 

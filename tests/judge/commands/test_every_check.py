@@ -36,6 +36,7 @@ WITHOUT = {
     "files.shared_files_are_seen_soon": ELSEWHERE,
     "files.shared_paths_take_writes_fast_enough": ELSEWHERE,
     "files.the_user_has_one_id_on_every_node": UNKNOWN,
+    "files.network_file_systems_are_mounted_on_every_node": UNKNOWN,
     "gpu.adapters_are_as_near_on_every_node": HARDWARE,
     "gpu.gpus_reach_each_others_memory": HARDWARE,
     **{name: HARDWARE for name in checks() if name.startswith("vendor.")},

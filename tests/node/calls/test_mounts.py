@@ -20,6 +20,15 @@ def test_only_file_systems_of_the_network_are_asked(tmp_path):
     ]
 
 
+def test_what_is_mounted_when_it_is_used_says_so(tmp_path):
+    """Below a place of autofs one node has it now and another has not; a systemd automount has both at one path."""
+    table = tmp_path / "mounts"
+    text = "auto.home /home autofs rw 0 0\nsystemd-1 /data autofs rw 0 0\n"
+    table.write_text(text + "".join(f"filer:/x {path} nfs4 rw 0 0\n" for path in ("/home/ann", "/data", "/homes")))
+    found = mounts.network_mounts(os.fspath(table))
+    assert [each["path"] for each in found if each.get("is_automatic")] == ["/home/ann", "/data"]
+
+
 def test_a_busy_node_waits_for_its_own_processors_and_not_for_the_server(tmp_path, monkeypatch):
     """A question that still works is asked on in the spare time; one that hangs in the kernel is given up."""
     monkeypatch.setattr(mounts, "SECONDS", 0.2)
