@@ -15,6 +15,7 @@ MOST = 200
 FRAME = re.compile(r'\s*File "([^"]{1,300})", line (\d+)(?:, in (\S+))?')
 # What Python calls as a process ends: an exception in it is printed, and ends nothing.
 AT_THE_END = frozenset(["_run_finalizers", "_exit_function", "__del__", "_run_exitfuncs"])
+THREAD, CLOSED = "_bootstrap_inner", "_check_closed"  # frames of any thread, and of one that outlives what it reads
 RAISED = re.compile(r"((?:\w+\.)*[A-Z]\w*|(?:\w+\.)+(?:error|timeout|gaierror|herror))(?:: ?(.*))?$")
 # A rank that is interrupted raises more of them while it cleans up, within so many lines.
 INTERRUPTIONS = frozenset(["KeyboardInterrupt", "SystemExit", "SignalException"])
@@ -70,6 +71,7 @@ class Raised:
     at: str
     evidence: Evidence
     progress: int = 0
+    is_of_thread: bool = False  # which ends alone: the program goes on
 
 
 @dataclass
@@ -80,6 +82,7 @@ class Open:
     last: str = ""
     lines: int = 0
     is_at_the_end: bool = False
+    is_of_thread: bool = False
 
 
 @dataclass
@@ -91,11 +94,23 @@ class Tracebacks:
         default_factory=dict
     )  # stream -> where its interruption was printed
     raised: list[Raised] = field(default_factory=list)
+    idle: set[tuple[str, str]] = field(default_factory=set)  # exceptions that ended nothing, by file and message
+
+    def forget(self, file: str) -> None:
+        """Another run begins in a file."""
+        self.open.clear()
+        self.interrupted.clear()
+        self.raised = [raised for raised in self.raised if raised.evidence.file != file]
 
     def begin(self, stream: str) -> None:
         """``Traceback (most recent call last):`` was printed."""
         if len(self.open) < 4096:
             self.open[stream] = Open()
+
+    def is_of_program(self, stream: str) -> bool:
+        """Whether the innermost frame of the traceback that is being printed is the program's own."""
+        traceback = self.open.get(stream)
+        return traceback is not None and bool(traceback.own) and traceback.own == traceback.last
 
     def ends_nothing(self, stream: str, line: Line) -> bool:
         """Whether a line is an exception that Python printed as a process ended anyway."""
@@ -109,7 +124,9 @@ class Tracebacks:
         frame = FRAME.match(line.text)
         if frame:
             traceback.last = f"{frame[1]}:{frame[2]}"
-            traceback.is_at_the_end = traceback.is_at_the_end or frame[3] in AT_THE_END
+            traceback.is_of_thread = traceback.is_of_thread or frame[3] == THREAD
+            is_idle = frame[3] in AT_THE_END or (traceback.is_of_thread and frame[3] == CLOSED)
+            traceback.is_at_the_end = traceback.is_at_the_end or is_idle
             if not any(part in frame[1] for part in LIBRARY):
                 traceback.own = traceback.last
             return None
@@ -124,18 +141,23 @@ class Tracebacks:
         is_next = place == evidence.file and evidence.line - traceback.lines - number <= NEXT
         if is_next or found[1].rpartition(".")[2] in INTERRUPTIONS:
             self.interrupted[stream] = evidence.file, evidence.line
+        if traceback.is_at_the_end and found[2]:
+            self.idle.add((evidence.file, found[2]))
         if is_next or traceback.is_at_the_end:
             return None
-        return self._add(found, traceback.own or traceback.last, evidence, progress)
+        return self._add(found, traceback.own or traceback.last, evidence, progress, traceback.is_of_thread)
 
     def take_alone(self, line: Line, evidence: Evidence, *, progress: int = 0) -> None:
         """A line outside of any traceback that begins as the last of one does: the frames went elsewhere."""
         found = RAISED.match(line.text)
-        if found and _is_plain(found):
+        if found and _is_plain(found) and (evidence.file, found[2]) not in self.idle:
             self._add(found, "", evidence, progress)
 
-    def _add(self, found: re.Match[str], at: str, evidence: Evidence, progress: int) -> Raised:
-        raised = Raised(found[1].rpartition(".")[2], (found[2] or "").strip()[:300], at, evidence, progress)
+    def _add(
+        self, found: re.Match[str], at: str, evidence: Evidence, progress: int, is_of_thread: bool = False
+    ) -> Raised:
+        message = (found[2] or "").strip()[:300]
+        raised = Raised(found[1].rpartition(".")[2], message, at, evidence, progress, is_of_thread)
         if len(self.raised) < MOST:
             self.raised.append(raised)
         return raised

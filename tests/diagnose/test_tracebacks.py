@@ -90,3 +90,26 @@ def test_a_statement_of_the_program_is_no_failure():
         "    from huggingface_hub.utils._errors import RepositoryNotFoundError",
     ]
     assert [finding.cause.name for finding in diagnose(lines).causes] == ["module-missing"]
+
+
+BOOTSTRAP = '  File "/usr/lib/python3.10/threading.py", line 1016, in _bootstrap_inner'
+
+
+def test_what_a_thread_raises_comes_after_what_the_program_does():
+    """It alone is the cause only where nothing else is; the reader of a queue that was closed is none."""
+    thread = ["Exception in thread Thread-1:", "Traceback (most recent call last):", BOOTSTRAP]
+    alone = [*thread, '  File "/job/feed.py", line 3, in run', "ValueError: of the thread"]
+    own = ["Traceback (most recent call last):", '  File "/job/a.py", line 1, in f', "RuntimeError: of the program"]
+    closed = [*thread, '  File "/usr/lib/python3.10/multiprocessing/connection.py", line 136, in _check_closed']
+    closed = [*closed, "OSError: handle is closed", "OSError: handle is closed"]
+    assert "of the thread" in diagnose(alone).causes[0].cause.meaning
+    assert "of the program" in diagnose([*alone, *own]).causes[0].cause.meaning
+    assert not diagnose(closed).has_failed
+
+
+def test_an_argument_that_the_program_forgot_is_its_own_mistake():
+    """Between two libraries it tells that their versions do not fit."""
+    last = "TypeError: generate_mask() missing 1 required positional argument: 'device'"
+    for place, cause in (("/job/model.py", "program-error"), ("/env/site-packages/peft/model.py", "import-failed")):
+        lines = ["Traceback (most recent call last):", f'  File "{place}", line 1, in f', last]
+        assert [finding.cause.name for finding in diagnose(lines).causes] == [cause]

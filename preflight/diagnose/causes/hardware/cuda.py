@@ -70,6 +70,7 @@ CAUSES = (
         ),
         "update the driver on the node named, or install a torch built for the CUDA that the driver runs (`nvidia-smi` says it)",
         "NVIDIA/nccl-tests#36; CUDA compatibility",
+        weight=5,
         check="gpu.driver_runs_the_cuda_of_torch",
     ),
     Cause(
@@ -137,6 +138,7 @@ CAUSES = (
             r"\bhiperrornobinaryforgpu\b(?! : continue)",
             r"unable to find code object for all current devices",
             r"cuda capability sm_\d+ is not compatible",
+            r"nvrtc: error: invalid value for --gpu-architecture",
         ),
         "install a torch built for the GPU's architecture (Blackwell: CUDA 12.8 or later)",
         "pytorch/pytorch#31285",

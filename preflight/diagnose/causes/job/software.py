@@ -71,6 +71,7 @@ CAUSES = (
         "a package is there, but of a version that does not fit the others",
         (
             r"importerror: cannot import name",
+            r"operator \w+::\w+ does not exist",
             r"attributeerror: module '[\w.]+' has no attribute",
             r"versionconflict",
             r"importerror: .*(?:version|requires|required|incompatible)",
@@ -93,6 +94,8 @@ CAUSES = (
             r"futurewarning",
             r"requires numpy .*for type checking",
             r", but you have \S+ \S+ which is incompatible",
+            # a module of the program itself
+            r"cannot import name .* \((?:most likely .*\()?/(?!\S*(?:site-packages|dist-packages|/lib/python|lib/python))",
         ),
     ),
     Cause(
@@ -305,10 +308,23 @@ CAUSES = (
             r"requires? python ?(?:>=|version|'>=)",
             r"python \d\.\d+ or (?:newer|later|higher) is required",
             r"unsupported python version",
-            r"syntaxerror: ",
-            r"invalid syntax",
         ),
         "use the same Python as on the other nodes (`python -V` where the launcher starts it)",
+        "Python",
+        Kind.SUSPICION,
+        check="software.versions_are_the_same_on_every_node",
+        weight=2,
+    ),
+    Cause(
+        "syntax-error",
+        "Python cannot read a source file: there is a mistake in it, or it is written for a newer Python than this one",
+        (
+            r"syntaxerror: ",
+            r"^indentationerror: ",
+            r"^taberror: ",
+            r"invalid syntax",
+        ),
+        "look at the file and line that the lines above name; where they are right, use a newer Python (`python -V` on each node)",
         "Python",
         Kind.SUSPICION,
         check="software.versions_are_the_same_on_every_node",

@@ -200,7 +200,7 @@ CAUSES = (
         (
             r"fsdp.*(?:assert|must|expects|only supports|not support)",
             r"flatparameter.*",
-            r"_fsdp_wrapped_module",
+            r"(?:error|missing|unexpected|no attribute).*_fsdp_wrapped_module",
             r"could not find the transformer layer class\b",
             r"fully_?shard.*(?:error|expect|must)",
             r"dtensor.*(?:not|mixed|error)",

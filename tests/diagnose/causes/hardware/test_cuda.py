@@ -19,6 +19,7 @@ LINES = (
     ),
     ("RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable", "gpu-busy"),
     ("RuntimeError: CUDA error: no kernel image is available for execution on the device", "no-kernel-image"),
+    ("nvrtc: error: invalid value for --gpu-architecture (-arch)", "no-kernel-image"),
     ("RuntimeError: CUDA error: unspecified launch failure", "cuda-launch-failure"),
     (
         "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method",

@@ -33,6 +33,10 @@ LINES = (
     ("safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge", "checkpoint-corrupt"),
     ("OSError: Can't load tokenizer for 'my/model'.", "tokenizer"),
     ("huggingface_hub.errors.GatedRepoError: 401 Client Error.", "model-not-found"),
+    (
+        "[INFO|2024-12-14 13:49:23] llamafactory.valuehead:157 >> Provided path (/sft) does not contain value head weights: /sft does not appear to have a file named value_head.bin.",
+        "",
+    ),
     ("datasets.exceptions.DatasetGenerationError: An error occurred while generating the dataset", "dataset-broken"),
     ("RuntimeError: Missing key in checkpoint state_dict: optimizer.param_groups.0.betas.", "checkpoint-shapes"),
     ("FileNotFoundError: [Errno 2] No such file or directory: '/ckpt/step-10/.metadata'", "checkpoint-world-size"),

@@ -19,6 +19,14 @@ LINES = (
     ("Fatal Python error: init_fs_encoding: failed to get the Python codec of the filesystem encoding", "python-home"),
     ("ImportError: cannot import name 'LlamaFlashAttention2' from 'transformers.models.llama'", "import-failed"),
     ("ImportError: cannot import name 'Queue' from 'queue' (/home/user/job/queue.py)", "module-shadowed"),
+    ("ImportError: cannot import name 'Meter' from 'src.utils.dist' (/home/u/job/src/utils/dist.py)", "program-error"),
+    (
+        "ImportError: cannot import name 'TypeIs' from 'typing_extensions' (/env/lib/python3.9/site-packages/te.py)",
+        "import-failed",
+    ),
+    ("RuntimeError: operator torchvision::nms does not exist", "import-failed"),
+    ("SyntaxError: invalid syntax", "syntax-error"),
+    ("IndentationError: unindent does not match any outer indentation level", "syntax-error"),
     ("ImportError: cannot import name 'batched' from 'itertools' (unknown location)", "import-failed"),
     ("ImportError: cannot import name 'StrEnum' from 'enum' (/usr/lib/python3.10/enum.py)", "import-failed"),
     (

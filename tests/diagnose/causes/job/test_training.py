@@ -7,6 +7,8 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("  (_fsdp_wrapped_module): Bagel(", ""),
+    ("AttributeError: 'Llama' object has no attribute '_fsdp_wrapped_module'", "fsdp"),
     (
         "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
         "loss-scale-minimum",
