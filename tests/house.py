@@ -49,7 +49,7 @@ INSIDE = {
         ("causes", "index", "found"),
         ("recorder", "pace"),
         ("facts", "tracebacks"),
-        ("gather", "live"),
+        ("gather", "live", "derived"),
         ("verdict", "stuck"),
     ),
     "launch": (

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from preflight.diagnose import recorder
 from preflight.diagnose.cause import Cause
+from preflight.diagnose.derived.wording import BY_NAME
 from preflight.diagnose.found import Diagnosis
 from preflight.diagnose.gather import Gatherer
 from preflight.diagnose.read import lines_of, logs_of, opened
-from preflight.diagnose.verdict import BY_NAME, conclude
+from preflight.diagnose.verdict import conclude
 
 __all__ = ["Diagnosis", "cause_named", "cause_of", "diagnose", "diagnose_files", "diagnose_texts"]
 

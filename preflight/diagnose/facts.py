@@ -44,6 +44,8 @@ PATTERNS = (
         r"^(?!.*\b(?:epoch|fold)\b.*training).*\btraining (?:has |is |was )?(?:completed?|finished|done)\b",
     ),
     ("ended", r"\b(?:finished|completed) training\b"),
+    ("ended", r"^end training\b[ .!]*$"),
+    ("ended", r"^end of training\b[ .!]*$"),
     ("ended", r"\btraining took [\d:.]+"),
     ("ended", r"exiting program (?:at iteration|after) \d"),
     ("ended", r"worker group successfully finished"),
@@ -51,6 +53,12 @@ PATTERNS = (
     ("ended", r"^successfully completed\.$"),
     ("ended", r"job terminated of its own accord .*exit-code 0\b"),
     ("ended", r"\bjob \S+ (?:is )?(?:succeeded|successfully completed)"),
+    ("begun", r"nohup: ignoring input"),
+    ("begun", r"runner\.py:\d+:main\] cmd ="),
+    ("begun", r"srun: job \d+ has been allocated resources"),
+    ("begun", r"vllm api server version"),
+    ("begun_on_node", r"setting omp_num_threads environment variable for each process"),
+    ("begun_on_node", r"the following values were not passed to `accelerate launch`"),
     ("unjoined", r"not all ranks joining collective\D+(\d+)"),
     ("unjoined_call", r"\bcollective: (?!sequence)(?:\w+:)?(\w+)"),
     ("unjoined_ranks", r"\bmissing ranks: \{([\d, ]+)\}"),
@@ -123,7 +131,9 @@ class Facts:
             "device": self._device,
             "member": self._member,
             "complete": self._complete,
-            "ended": self._ended,
+            "ended": self._told,
+            "begun": self._told,
+            "begun_on_node": self._told,
         }
         if name in takers:
             takers[name](found, line)
@@ -246,8 +256,8 @@ class Facts:
         del found, line
         self.is_complete = True
 
-    def _ended(self, found: Match[str], line: Line) -> None:
-        """Count good ends by file: a failure before one was survived."""
+    def _told(self, found: Match[str], line: Line) -> None:
+        """Good ends and beginnings are counted by file: a failure before one was survived."""
         del found, line
 
     @property

@@ -23,8 +23,8 @@ class Evidence:
 class Finding:
     """A cause with the lines that speak of it.
 
-    ``survived`` tells that the training went on after the last of them, ``is_aftermath`` that it had ended well before
-    the first of them.
+    ``survived`` tells that the training went on after the last of them, ``is_after_end`` that it had ended well before
+    the first of them, ``is_aftermath`` that they then only tell how its processes went.
     """
 
     cause: Cause
@@ -33,6 +33,7 @@ class Finding:
     ranks: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
     survived: bool = False
+    is_after_end: bool = False
     is_aftermath: bool = False
     detail: str = ""
 
@@ -78,6 +79,7 @@ class Job:
     exits: dict[int, str] = field(default_factory=dict)
     hang: Hang | None = None
     has_ended: bool = False  # whether the training said that it ended well
+    runs: int = 1  # that stand in one file, one after the other: only the last is judged
 
 
 @dataclass(frozen=True)

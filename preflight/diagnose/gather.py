@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import NamedTuple
 
 from preflight.diagnose import recorder
 from preflight.diagnose.cause import Cause
@@ -16,8 +17,8 @@ from preflight.diagnose.causes.collectives.nccl import WARNED
 from preflight.diagnose.facts import PATTERNS, Facts
 from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.index import WORDS, Index, compiled
-from preflight.diagnose.pace import KEPT, Mark
-from preflight.diagnose.prefix import ANSI, line_of
+from preflight.diagnose.pace import KEPT, LIMITS, Mark
+from preflight.diagnose.prefix import ANSI, job_of, line_of, seconds_of
 from preflight.diagnose.quiet import is_for_debugging, is_printed, is_python_warning
 from preflight.diagnose.tracebacks import BUILT_IN, Tracebacks
 
@@ -33,9 +34,9 @@ JOINING = frozenset(
     )
 )
 LEARNS = frozenset((b"loss", b"iteration", b"epoch"))
-PROGRESS = LEARNS | {b"step", b"steps", b"iter"}
+PROGRESS = LEARNS | {b"step", b"steps", b"iter", b"eta"}
 # The number of a step of the training; Slurm numbers the steps of jobs.
-STEP = re.compile(rb"(?i)(?<!job )(?<![a-z])(?:step|iter)s?[ \]\"':=#/-]{0,4}\d")
+STEP = re.compile(rb"(?i)(?<!job )(?<![a-z])(?:step|iter)s?[ \]\"':=#/-]{0,4}\d|\[ *\d+/\d+\][ ,]+eta: ?\d")
 CODE = re.compile(rb"(?:\[\w+\]:)? {4}")  # of the program, as a traceback shows it
 TRACEBACK = b"traceback"
 ESCAPE = b"\x1b"
@@ -48,6 +49,12 @@ AFTERMATH = re.compile(
     r"|(?:recv|send)(?:value|bytes)? failed|connection to the c10d store has failed|exit ?code:? (?:143|-15)\b",
     re.IGNORECASE,
 )
+MISCALLED = re.compile(
+    r"missing \d+ required positional"
+)  # of a library's function it tells of versions, of the program's of itself
+BEGINNINGS = frozenset(("begun", "begun_on_node"))
+# What tells that a run is over: on all of its nodes, as a launcher prints what it then starts.
+OVER = frozenset(("rank-failed-elsewhere", "usage-error", *LIMITS, "preempted", "ended-from-outside", "session-hangup"))
 OFTEN = 64  # after this many lines with the same words and no cause, further ones are skipped
 VERY_OFTEN = 4096  # the same where they show a cause: by then most ranks have printed it
 MOST_SHAPES = 50_000
@@ -74,6 +81,13 @@ def facts_index() -> Index[str]:
     return Index((pattern, name) for name, pattern in PATTERNS)
 
 
+class Ended(NamedTuple):
+    """Where a file tells of a good end: after how many lines of progress, and when; -1 where no time is named."""
+
+    progress: int
+    seconds: float
+
+
 @dataclass
 class Seen:
     """The lines of one cause so far."""
@@ -87,7 +101,8 @@ class Seen:
     nodes: set[str] = field(default_factory=set)
     progress: dict[str, int] = field(default_factory=dict)  # file -> lines of progress before the last of it
     waiting: dict[str, set[str]] = field(default_factory=dict)  # file -> nodes for which what was missing has not come
-    is_aftermath: bool = True  # whether each line came from a process that went after the training had ended
+    is_parting: bool = True  # whether each line only tells how a process went
+    before_end: set[str] = field(default_factory=set)  # files in which a line came before the training had ended
 
     def come(self, file: str, node: str) -> None:
         """What was missing has come to a node; to all, where a line does not say to which."""
@@ -107,7 +122,9 @@ class Gatherer:
     known: set[tuple[str, int]] = field(default_factory=set)  # places of lines that a cause explains
     progress: dict[str, int] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)  # file -> how often a part of the job said that it ended well
-    ended_at: dict[str, int] = field(default_factory=dict)  # file -> lines of progress before the last of these
+    ended_at: dict[str, Ended] = field(default_factory=dict)  # file -> where the last of these stands
+    runs: Counter[str] = field(default_factory=Counter)  # file -> how many runs before the last one
+    shapes: dict[int, tuple[int, tuple[str, ...]]] = field(default_factory=dict)  # words of lines -> how often, causes
     recent: dict[str, deque[Mark]] = field(default_factory=dict)  # file -> its last lines of progress
     files: list[str] = field(default_factory=list)
     lines: int = 0
@@ -124,8 +141,8 @@ class Gatherer:
         learns_nothing = LEARNS.isdisjoint
         progress, number, count = 0, 0, 0
         keep = self.recent.setdefault(name, deque(maxlen=KEPT)).append
-        known: dict[int, tuple[int, tuple[str, ...]]] = {}  # the words of lines -> how often, and their causes
-        table = WORDS
+        self.shapes.clear()
+        known, table = self.shapes, WORDS
         for number, printed in lines:
             count += 1
             # The letter that ends a colour would be a part of the next word.
@@ -189,6 +206,8 @@ class Gatherer:
         stream = f"{line.rank}/{line.node}"
         if found and (is_printed(line.text) or self.tracebacks.ends_nothing(stream, line)):
             found = []
+        if found and MISCALLED.search(lowered) and self.tracebacks.is_of_program(stream):
+            found = [pair for pair in found if pair[0].name != "import-failed"]
         for cause_name in passed:
             self.seen[cause_name].come(name, line.node)
         self.facts.hear(line)
@@ -201,7 +220,9 @@ class Gatherer:
             self.facts.take(fact, match, line)
             if fact == "ended":
                 self.ended[name] = self.ended.get(name, 0) + 1
-                self.ended_at[name] = self.progress.get(name, 0)
+                self.ended_at[name] = Ended(self.progress.get(name, 0), self._last_seconds(name))
+            elif fact in BEGINNINGS and self._has_told_an_end(name, of_all=fact == "begun"):
+                self._begin_again(name)
         named = {cause.name: node for cause, match in found if (node := _named(match, text))}
         for cause, _ in found:
             self._add(cause, replace(evidence, node=named.get(cause.name, line.node)), task=line.task)
@@ -224,9 +245,9 @@ class Gatherer:
         if seen.evidence and seen.evidence[-1].line == evidence.line and seen.evidence[-1].file == evidence.file:
             return
         seen.count += 1
-        seen.is_aftermath = (
-            seen.is_aftermath and self.has_ended(evidence.file) and AFTERMATH.search(evidence.text) is not None
-        )
+        if not self.has_ended(evidence.file):
+            seen.before_end.add(evidence.file)
+        seen.is_parting = seen.is_parting and AFTERMATH.search(evidence.text) is not None
         is_new = evidence.rank not in seen.ranks or not seen.evidence
         if len(seen.evidence) < EVIDENCE and (is_new or not any(evidence.text == one.text for one in seen.evidence)):
             seen.evidence.append(evidence)
@@ -247,12 +268,63 @@ class Gatherer:
 
     def has_ended(self, file: str) -> bool:
         """Whether the training of a file said that it ended well, and no other began in it."""
-        before = self.ended_at.get(file)
-        return before is not None and self.progress.get(file, 0) - before < WENT_ON
+        end = self.ended_at.get(file)
+        return end is not None and self.progress.get(file, 0) - end.progress < WENT_ON
+
+    def _ended_beside(self, file: str, seconds: float, *, surely: bool = False) -> bool:
+        """Whether another file of the same job tells of a good end that came before this time, as far as times show.
+
+        Often rank 0 alone tells of it, or the standard output, and the others only how they were ended.
+        """
+        ends = [
+            self.ended_at[other]
+            for other in self.ended_at
+            if other != file and self.has_ended(other) and job_of(other) == job_of(file)
+        ]
+        return any(end.seconds <= seconds if min(end.seconds, seconds) >= 0 else not surely for end in ends)
+
+    def _last_seconds(self, file: str) -> float:
+        """The last time that a file has named so far, in a line that was looked at or in its last line of progress."""
+        marks = self.recent[file]
+        return max(self.seconds, seconds_of(marks[-1][1][:200].decode(errors="replace")) if marks else -1.0)
+
+    def _has_told_an_end(self, file: str, *, of_all: bool) -> bool:
+        """Whether a run of this file is over; `of_all` where what began is no further node of the same run."""
+        if file in self.ended_at or any(file in self.seen[name].progress for name in OVER & set(self.seen)):
+            return True
+        return of_all and any(raised.evidence.file == file for raised in self.tracebacks.raised)
+
+    def _begin_again(self, file: str) -> None:
+        """Another run begins in the same file: what is told of the one before it is forgotten."""
+        self.runs[file] += 1
+        self.shapes.clear()
+        self.ended.pop(file, None)
+        self.ended_at.pop(file, None)
+        self.recent[file].clear()
+        self.tracebacks.forget(file)
+        for name in [name for name, seen in self.seen.items() if set(seen.progress) == {file}]:
+            del self.seen[name]
+        if len(self.files) == 1:
+            self.facts = Facts()
+
+    @property
+    def has_worked(self) -> bool:
+        """Whether any file has more lines of progress than the settings that a program prints look like."""
+        return max(self.progress.values(), default=0) >= WENT_ON
+
+    @property
+    def most_runs(self) -> int:
+        """How many runs stand in the file that has most of them."""
+        return 1 + max(self.runs.values(), default=0)
 
     def went_on(self, file: str, before: int, wanted: int = WENT_ON) -> bool:
         """Whether the training went on for so many lines after those `before`."""
         return self._progress(file) - before >= wanted
+
+    def _is_after_end(self, seen: Seen, *, surely: bool = False) -> bool:
+        """Whether all lines of a cause came after the training had ended."""
+        first = min((one.seconds for one in seen.evidence), default=-1.0)
+        return all(self._ended_beside(file, first, surely=surely) for file in seen.before_end)
 
     def take_dump(self, name: str, data: bytes) -> None:
         """A dump of the flight recorder. Raises UsageError for one that cannot be read."""
@@ -279,7 +351,8 @@ class Gatherer:
                     not seen.waiting[file] or self.went_on(file, before, 1 if seen.cause.name in JOINING else WENT_ON)
                     for file, before in seen.progress.items()
                 ),
-                is_aftermath=seen.is_aftermath,
+                is_after_end=self._is_after_end(seen, surely=True),
+                is_aftermath=seen.is_parting and self._is_after_end(seen),
             )
             for seen in rows
         ]

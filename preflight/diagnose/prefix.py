@@ -54,6 +54,10 @@ TIME = re.compile(
 )
 OF_FILE = re.compile(r"rank[_-]?(\d+)|/(\d+)/std(?:out|err)\.log$", re.IGNORECASE)
 
+# In a name, what the files of one job differ in: the rank, and which of its streams a file holds.
+OF_STREAM = re.compile(r"(?i)rank[_-]?\d+|/\d+(?=/std(?:out|err)\.log$)|(?:[._-]?(?:std)?(?:out|err)|\.log|\.txt)+$")
+OF_PBS = re.compile(r"\.[oe](?=\d+$)")
+
 
 @dataclass(frozen=True)
 class Line:
@@ -69,6 +73,11 @@ class Line:
     pid: str = ""
     seconds: float = -1.0
     task: int = -1
+
+
+def job_of(file: str) -> str:
+    """What the names of the files of one job share."""
+    return OF_PBS.sub(".", OF_STREAM.sub("", file))
 
 
 def seconds_of(text: str) -> float:

@@ -7,10 +7,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from preflight.diagnose.cause import Cause, Kind
-from preflight.diagnose.causes import CAUSES
 from preflight.diagnose.causes.collectives.nccl import WARNED
+from preflight.diagnose.derived.hangs import hang_text, placed, with_hang
+from preflight.diagnose.derived.joining import sizes, unjoined, with_awaited
+from preflight.diagnose.derived.wording import BY_NAME, made
 from preflight.diagnose.facts import Facts
-from preflight.diagnose.found import Diagnosis, Evidence, Finding, Hang, Job
+from preflight.diagnose.found import Diagnosis, Finding, Job
+from preflight.diagnose.gather import JOINING as MEETING
 from preflight.diagnose.gather import Gatherer
 from preflight.diagnose.pace import LIMITS, before_the_limit, standstill
 from preflight.diagnose.tracebacks import OF_OTHERS, Raised
@@ -25,7 +28,6 @@ PARTINGS = frozenset(("ended-from-outside", "session-hangup", "rendezvous-connec
 STRONG = 5  # a weight from which a cause explains others of its kind
 # What aborts ranks: watchdogs, and libraries that lost a queue after another one had failed.
 WATCHDOGS = frozenset(("collective-timeout", "nccl-remote-error", "heartbeat-timeout", "rdma-flushed"))
-HANGS = frozenset(("collective-timeout", "monitored-barrier", "heartbeat-timeout", "horovod-stalled"))
 # What a rank also meets when another one ended: of the same grade as that one's own failure, and less likely first.
 ECHOES = frozenset(
     (
@@ -39,6 +41,7 @@ ECHOES = frozenset(
     )
 )
 JOINING = frozenset(("not-all-joined", "late-start", "store-wait-timeout", "rendezvous-connection"))
+MET = MEETING | {"port-in-use"}  # what no rank suffers from that waits in a collective
 COLLECT = (
     "the output of every rank and node from its first line (torchrun --tee 3 --log-dir DIR), not only rank 0's",
     "NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment of the next run",
@@ -46,17 +49,20 @@ COLLECT = (
     "the kernel log of every node from that hour (`dmesg -T`, `journalctl -k`): Xid, OOM kills, links",
     "while it hangs: `preflight diagnose --hosts HOSTS --match train.py`",
 )
-BY_NAME = {cause.name: cause for cause in CAUSES}
 
 
 def conclude(gathered: Gatherer) -> Diagnosis:
     """The diagnosis of everything that was gathered."""
-    job = replace(gathered.facts.job(), has_ended=any(map(gathered.has_ended, gathered.files)))
+    job = replace(gathered.facts.job(), has_ended=any(map(gathered.has_ended, gathered.files)), runs=gathered.most_runs)
     findings = gathered.findings()
     findings += _derived(gathered.facts, job)
     findings += _standstill(gathered, findings)
+    lost = placed(findings, gathered.facts, job, has_progress=gathered.has_worked)
+    if lost:  # whoever waits in a collective has found the others
+        findings = [replace(one, survived=one.survived or one.cause.name in MET) for one in findings]
+    findings += lost
     if not gathered.progress and JOINING & {finding.cause.name for finding in findings}:
-        findings += _sizes(gathered.facts)
+        findings += sizes(gathered.facts)
     raised = _unknown_exception(gathered)
     if raised is not None:
         findings = [*(one for one in findings if one.evidence[0].line or one.cause.name != "not-all-joined"), raised]
@@ -73,7 +79,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     if best >= Kind.SUSPICION:
         first = _first(_own([finding for grade, finding in graded if grade == best]))
         causes = (
-            _with_awaited(_with_warning(_with_detail(first, job), findings), gathered.facts),
+            with_awaited(_with_warning(with_hang(first, job), findings), gathered.facts),
             *_beside(first, [f for grade, f in graded if grade == best]),
         )
     known = {cause.cause.name for cause in causes}
@@ -86,7 +92,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
         lines=gathered.lines,
         job=job,
         causes=causes,
-        consequences=tuple(_with_detail(f, job) for f in consequences),
+        consequences=tuple(with_hang(f, job) for f in consequences),
         notes=tuple(f for grade, f in graded if grade == Kind.NOTE),
         collect=COLLECT if consequences and not causes else (),
     )
@@ -203,6 +209,7 @@ def _unknown_exception(gathered: Gatherer) -> Finding | None:
         and not gathered.went_on(raised.evidence.file, raised.progress)
     ]
     own = [raised for raised in ending if raised.kind not in OF_OTHERS]
+    own = [raised for raised in own if not raised.is_of_thread] or own
     dry = [raised for raised in ending if raised.kind == OUT_OF_DATA]
     if not own and not dry:
         return None
@@ -238,53 +245,14 @@ def _derived(facts: Facts, job: Job) -> list[Finding]:
     hang = job.hang
     if hang is not None and hang.mismatch:
         detail = f"at number {hang.sequence} of the sequence: {hang.mismatch}"
-        found.append(_made("nccl-mismatched-call", detail))
+        found.append(made("nccl-mismatched-call", detail))
     elif hang is not None and (facts.calls or facts.unjoined):
-        found.append(_made("collective-timeout", hang_text(hang)))
-    found += _joining(facts)
+        found.append(made("collective-timeout", hang_text(hang)))
+    found += unjoined(facts)
     nccl = job.versions.get("nccl", ())
     if len(nccl) > 1 and (hang is not None or facts.exits):
-        found.append(_made("nccl-version-mismatch", f"NCCL {' and '.join(nccl)} in one run"))
+        found.append(made("nccl-version-mismatch", f"NCCL {' and '.join(nccl)} in one run"))
     return found
-
-
-def _joining(facts: Facts) -> list[Finding]:
-    """Ranks that began to join with numbers given twice, or left out."""
-    members = facts.members
-    if not members or facts.is_complete:
-        return []
-    size = facts.world_size
-    twice = sorted(rank for rank, count in members.items() if count > 1)
-    missing = sorted(set(range(size)) - set(members))
-    if twice and missing:
-        words = f"{_ranks(tuple(twice))} began to join more than once, {_ranks(tuple(missing))} never"
-        return [_made("same-rank-twice", words)]
-    return [_made("not-all-joined", f"{len(members)} of {size} ranks began to join")] if missing else []
-
-
-def _sizes(facts: Facts) -> list[Finding]:
-    """Ranks that count more or fewer ranks than most, where they did not find each other."""
-    counted: dict[int, list[int]] = {}
-    for rank, size in sorted(facts.size_of.items()):
-        counted.setdefault(size, []).append(rank)
-    if len(counted) < 2:
-        return []
-    usual = max(counted, key=lambda size: (len(counted[size]), -counted[size][0]))
-    others = {size: ranks for size, ranks in counted.items() if size != usual}
-    words = "; ".join(f"{_ranks(tuple(ranks))}: {size}" for size, ranks in others.items())
-    made = _made("world-size-mismatch", f"world size by rank: {words}; {_ranks(tuple(counted[usual]))}: {usual}")
-    return [replace(made, ranks=tuple(rank for ranks in others.values() for rank in ranks))]
-
-
-def _made(name: str, detail: str) -> Finding:
-    return Finding(BY_NAME[name], (Evidence("(all files)", 0, detail),), 1, detail=detail)
-
-
-def _with_detail(finding: Finding, job: Job) -> Finding:
-    """What the job as a whole adds: for a collective, who was missing from it."""
-    if finding.cause.name in HANGS and job.hang is not None:
-        return replace(finding, detail=hang_text(job.hang))
-    return finding
 
 
 def _with_warning(finding: Finding, findings: list[Finding]) -> Finding:
@@ -293,37 +261,3 @@ def _with_warning(finding: Finding, findings: list[Finding]) -> Finding:
         return finding
     warned = [one.evidence[0].text for one in findings if one.cause.name == WARNED]
     return replace(finding, detail=warned[0]) if warned else finding
-
-
-def _with_awaited(finding: Finding, facts: Facts) -> Finding:
-    """To a rank that waited in the store, the one whose address it waited for."""
-    if finding.cause.name != "store-wait-timeout" or not facts.awaited:
-        return finding
-    awaited = set(facts.awaited.values())
-    ranks, missing = _ranks(tuple(sorted(facts.awaited))), _ranks(tuple(sorted(awaited)))
-    words = f"{ranks} waited for the address of {missing}"
-    if not awaited & facts.heard and facts.heard - set(facts.awaited):
-        words = f"{words}, whose log is not here: it did not start, or the world size of {ranks} is too large"
-    return replace(finding, detail=words)
-
-
-def hang_text(hang: Hang) -> str:
-    """The collective that hung, in words."""
-    number = f" (number {hang.sequence})" if hang.sequence >= 0 else ""
-    elements = f" of {hang.elements} elements" if hang.elements >= 0 else ""
-    words = f"{hang.operation}{elements}{number}: {_ranks(hang.waiting)} waited"
-    if hang.mismatch:
-        return f"{words}; {hang.mismatch}"
-    late = tuple(rank for rank in hang.missing if rank not in hang.silent)
-    if late:
-        words = f"{words} for {_ranks(late)}, which had not come to it"
-    if hang.silent:
-        return f"{words}; {_ranks(hang.silent)} reported nothing: not there yet, or ended before the timeout"
-    if late:
-        return words
-    return f"{words}, and none of them is known to be missing: the network or a GPU may have lost it"
-
-
-def _ranks(ranks: tuple[int, ...]) -> str:
-    shown = ", ".join(map(str, ranks[:16])) + (f" and {len(ranks) - 16} more" if len(ranks) > 16 else "")
-    return f"rank{'s' * (len(ranks) != 1)} {shown}" if ranks else "ranks"

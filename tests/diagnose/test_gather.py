@@ -66,6 +66,8 @@ FULL = "[rank1]: OSError: [Errno 28] No space left on device: '/tmp/cache'"
         ("[rank0]: global_step={} grad_norm=0.8", True),
         ('{{"steps": {}, "lr": 0.1}}', True),
         ("iter {}: time 812.31ms, mfu 41.2%", True),
+        ("Evaluation  [ 10/25{}]  eta: 0:15:27    time: 3.8478  data: 0.4117  max mem: 27471", True),
+        ("scheduler: eta: 0.1, eta_min: {}", False),
         ("srun: Terminating job step 77{}.0", False),
         ("srun: launching StepId=77.{} on host n1, 8 tasks: 0", False),
         ("the next step is unknown", False),
@@ -130,3 +132,55 @@ def test_what_came_to_one_node_has_not_come_to_another():
     again = "Mar  1 10:00:04 n3 kernel: nfs: server nas01 OK"
     assert [one.cause.name for one in diagnose([*silent, again]).causes] == ["nfs-not-responding"]
     assert not diagnose([*silent, again, again.replace("n3", "n5")]).causes
+
+
+RUNS = (
+    ("nohup: ignoring input", True),
+    (
+        "[2025-02-16 18:05:23,173] [INFO] [runner.py:568:main] cmd = /usr/bin/python3 -u -m deepspeed.launcher.launch",
+        True,
+    ),
+    ("WARNING:torch.distributed.run:Setting OMP_NUM_THREADS environment variable for each process to be 1", True),
+    ("The following values were not passed to `accelerate launch` and had defaults used instead:", True),
+    ("srun: job 77 has been allocated resources", True),
+    ("INFO 11-04 22:05:09 api_server.py:912] vLLM API server version 0.6.3", True),
+    ("wandb: Tracking run with wandb version 0.19.1", False),
+)
+CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
+MODULE = "ModuleNotFoundError: No module named 'flash_attn'"
+
+
+@pytest.mark.parametrize(("begin", "is_begin"), RUNS)
+def test_of_several_runs_in_one_file_the_last_is_judged(begin, is_begin):
+    """What begins after the launcher of one is over is another; a run that goes well has no failure."""
+    job = [begin, FULL, CHILD]
+    diagnosis = diagnose([*job, begin, MODULE, CHILD])
+    assert [one.cause.name for one in diagnosis.causes][:1] == (["module-missing"] if is_begin else ["disk-full"])
+    assert diagnosis.job.runs == 1 + is_begin
+    assert diagnose([*job, begin, "all is well"]).has_failed != is_begin
+    assert diagnose([*job, begin, FULL, CHILD]).causes[0].evidence[0].line == (5 if is_begin else 2)
+
+
+@pytest.mark.parametrize("begin", [RUNS[2][0], RUNS[3][0]])
+def test_a_further_node_that_begins_is_no_other_run(begin):
+    """While the launcher of the first has not ended, though a rank of it may have failed."""
+    diagnosis = diagnose([begin, FULL, begin, CHILD])
+    assert (diagnosis.causes[0].cause.name, diagnosis.job.runs) == ("disk-full", 1)
+
+
+def test_a_good_end_counts_for_all_files_of_its_job(tmp_path):
+    """As often rank 0 alone tells of it; another job's counts for itself."""
+    end, went = "{'train_runtime': 112.2, 'train_loss': 1.2}\n", "W0922 Sending process 27 closing signal SIGTERM\n"
+    for first, second, is_same in (
+        ("rank_0.log", "rank_1.log", True),
+        ("job.out", "job.err", True),
+        ("train.o77", "train.e77", True),
+        ("slurm-77.out", "slurm-78.out", False),
+    ):
+        (tmp_path / first).write_text(end)
+        (tmp_path / second).write_text(went)
+        for names in ((first, second), (second, first)):
+            assert diagnose_files([str(tmp_path / name) for name in names]).has_failed != is_same
+    (tmp_path / "rank_0.log").write_text(f"2026-05-08 20:00:00 {end}")
+    (tmp_path / "rank_1.log").write_text(f"2026-05-08 19:00:00 {went}")
+    assert diagnose_files([str(tmp_path / "rank_0.log"), str(tmp_path / "rank_1.log")]).has_failed

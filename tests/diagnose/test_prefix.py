@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.diagnose.prefix import line_of, seconds_of
+from preflight.diagnose.prefix import job_of, line_of, seconds_of
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,19 @@ def test_times_of_all_forms_compare():
     }
     assert len(same) == 1
     assert seconds_of("no time") < 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("logs/rank_0.log", "logs/rank_13.log", True),
+        ("run/attempt_0/0/stderr.log", "run/attempt_0/3/stdout.log", True),
+        ("job-77.out", "job-77.err", True),
+        ("job-77.out", "job-78.out", False),
+        ("job.o77", "job.e77", True),
+        ("a/train.log", "b/train.log", False),
+    ],
+)
+def test_the_files_of_one_job_are_known_by_their_names(one, other, is_same):
+    """They differ in the rank, and in which stream they hold."""
+    assert (job_of(one) == job_of(other)) == is_same

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from preflight.diagnose.cause import CONFIDENCE
+from preflight.diagnose.derived.hangs import hang_text
 from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
-from preflight.diagnose.verdict import hang_text
 from preflight.hosts import fold
 from preflight.redact import without_secrets
 from preflight.report.columns import counted
@@ -108,6 +108,8 @@ def _job_lines(job: Job) -> Iterator[str]:
     if job.world_size:
         on = f" on {counted(len(nodes), 'node')}: {_cut(_fold(nodes))}" if nodes else ""
         yield f"{counted(job.world_size, 'rank')}{on}"
+    if job.runs > 1:
+        yield f"{job.runs} runs stand in one log, one after the other: this is of the last"
     if job.has_ended:
         yield "the training reported that it ended well"
     if job.silent:
@@ -146,6 +148,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
             "nodes": {str(rank): printable(node) for rank, node in job.node_of.items()},
             "silent_ranks": list(job.silent),
             "ended_well": job.has_ended,
+            "runs_in_one_log": job.runs,
             "interfaces": {
                 printable(node): [printable(name) for name in names] for node, names in job.interfaces.items()
             },

@@ -30,6 +30,15 @@ def test_an_unknown_cause_is_said_with_what_to_gather():
     assert diagnosis_text(diagnose(["all is well"])).startswith("no failure found")
 
 
+def test_of_several_runs_in_one_log_it_is_said_that_the_last_is_told_of():
+    """In JSON as well."""
+    begin = "nohup: ignoring input"
+    diagnosis = diagnose([begin, *LINES, begin, LINES[1]])
+    assert "2 runs stand in one log" in diagnosis_text(diagnosis)
+    assert diagnosis_document(diagnosis)["job"]["runs_in_one_log"] == 2
+    assert "runs stand" not in diagnosis_text(diagnose([begin, *LINES]))
+
+
 def test_the_document_is_json_with_the_same():
     """Names, places, ranks."""
     document = json.loads(json.dumps(diagnosis_document(diagnose(LINES)), allow_nan=False))

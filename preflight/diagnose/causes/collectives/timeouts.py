@@ -36,6 +36,28 @@ CAUSES = (
         "pytorch/pytorch#118369",
         Kind.CONSEQUENCE,
         weight=6,
+        unless=(r"terminated normally",),
+    ),
+    Cause(
+        "first-collective-lost",
+        "all ranks came to their first collective and none got through it: no data passes between the GPUs of a node, or between the nodes",
+        (),
+        "inside one node try NCCL_P2P_DISABLE=1, then NCCL_SHM_DISABLE=1: where the first helps, ACS or the IOMMU leads the GPUs' traffic"
+        " astray. Between nodes set NCCL_SOCKET_IFNAME to the interface that all share, open all ports, and try NCCL_IB_DISABLE=1",
+        "NVIDIA NCCL, troubleshooting; pytorch/pytorch#50820",
+        Kind.SUSPICION,
+        check="bench.all_reduce_is_correct",
+        weight=6,
+    ),
+    Cause(
+        "hang-after-the-end",
+        "the training had ended well, and then ranks waited in a collective that others did not come to",
+        (),
+        "call what comes after the training on all ranks or on none: a last checkpoint, a test, a barrier. Where rank 0 alone saves, uploads or"
+        " evaluates, let the others not wait for it, or raise the timeout of init_process_group; end with destroy_process_group() on every rank",
+        "pytorch/pytorch, ProcessGroupNCCL",
+        Kind.SUSPICION,
+        weight=6,
     ),
     Cause(
         "deepep-timeout",

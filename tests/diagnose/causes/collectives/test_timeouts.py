@@ -7,6 +7,7 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("[I ProcessGroupNCCL.cpp:844] [Rank 0] NCCL watchdog thread terminated normally", ""),
     (
         "RuntimeError: [/src/ProcessGroupUCC.cpp:488] [Rank 2][ProcessGroupUCC-0][READY]Collective timeout, error code -8: Operation timed out, system error code 0",
         "collective-timeout",

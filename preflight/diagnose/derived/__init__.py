@@ -1,0 +1,1 @@
+"""What do all lines together tell that no single one says?"""

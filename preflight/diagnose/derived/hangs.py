@@ -1,0 +1,65 @@
+"""In which collective did ranks hang, who was not in it, and what does its place in the run tell?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from preflight.diagnose.derived.wording import BY_NAME, ranks_text
+from preflight.diagnose.facts import Facts
+from preflight.diagnose.found import Finding, Hang, Job
+
+HANGS = frozenset(("collective-timeout", "monitored-barrier", "heartbeat-timeout", "horovod-stalled"))
+PLACED = frozenset(("first-collective-lost", "hang-after-the-end"))  # no single line tells of them
+ENDED_BY_WATCHDOGS = ("collective-timeout", "heartbeat-timeout")
+FIRST = (0, 1)  # number of a group's first collective
+
+
+def placed(findings: list[Finding], facts: Facts, job: Job, *, has_progress: bool) -> list[Finding]:
+    """What it means that a hang was in the very first collective, or that the training had ended before it."""
+    hung = [one for one in findings if one.cause.name in ENDED_BY_WATCHDOGS and not one.survived]
+    if not hung:
+        return []
+    name = "hang-after-the-end" if all(one.is_after_end for one in hung) else ""
+    if not name and not has_progress and job.hang is not None and _is_lost_at_first(job.hang, facts):
+        name = "first-collective-lost"
+    return [replace(hung[0], cause=BY_NAME[name])] if name else []
+
+
+def _is_lost_at_first(hang: Hang, facts: Facts) -> bool:
+    """Whether all ranks were in the first collective.
+
+    Where no line says how many there are, those must count that a launcher's table of the failed ones lists.
+    """
+    everyone = set(range(facts.world_size)) or set(facts.calls) or set(facts.exits)
+    return (
+        hang.sequence in FIRST
+        and not hang.missing
+        and not hang.mismatch
+        and len(everyone) > 1
+        and everyone == set(hang.waiting)
+        and everyone == set(range(len(everyone)))
+    )
+
+
+def with_hang(finding: Finding, job: Job) -> Finding:
+    """What the job as a whole adds: for a collective, who was missing from it."""
+    if job.hang is not None and finding.cause.name in HANGS | PLACED:
+        return replace(finding, detail=hang_text(job.hang))
+    return finding
+
+
+def hang_text(hang: Hang) -> str:
+    """The collective that hung, in words."""
+    number = f" (number {hang.sequence})" if hang.sequence >= 0 else ""
+    elements = f" of {hang.elements} elements" if hang.elements >= 0 else ""
+    words = f"{hang.operation}{elements}{number}: {ranks_text(hang.waiting)} waited"
+    if hang.mismatch:
+        return f"{words}; {hang.mismatch}"
+    late = tuple(rank for rank in hang.missing if rank not in hang.silent)
+    if late:
+        words = f"{words} for {ranks_text(late)}, which had not come to it"
+    if hang.silent:
+        return f"{words}; {ranks_text(hang.silent)} reported nothing: not there yet, or ended before the timeout"
+    if late:
+        return words
+    return f"{words}, and none of them is known to be missing: the network or a GPU may have lost it"
