@@ -217,7 +217,7 @@ BOUNDED_OTHERWISE = {
         "preflight/workloads/training/checkpoint.py",
         "self.remover.communicate",
     ): "the job has a time limit, after which it is killed",
-    ("preflight/launch/launchers/ray.py", "subprocess.run"): "it is a rank: the job has a time limit",
+    ("preflight/launch/launchers/ray/start.py", "subprocess.run"): "it is a rank: the job has a time limit",
 }
 WAITS = ("wait", "join", "communicate", "result")
 # Loops that look again after a moment, each with an end of its own: there is nothing that would wake them.
@@ -233,7 +233,7 @@ POLLING = {
     "preflight/workloads/meeting.py",
     "preflight/workloads/rank/traces.py",
     "preflight/workloads/training/checkpoint.py",
-    "preflight/launch/launchers/ray.py",
+    "preflight/launch/launchers/ray/start.py",
 }
 
 

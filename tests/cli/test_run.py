@@ -23,7 +23,7 @@ counted = {
     "options/settings.py": {"load_settings"},
     "hosts.py": {"parse_hosts"},
     "launch/read.py": {"read_files"},
-    "launch/bundle.py": {"read_file"},
+    "launch/reading/bundle.py": {"read_file"},
     "run/history.py": {"baseline"},
     "facts/view.py": {"of_nodes"},
     "facts/decode.py": {"decode", "with_answer"},
