@@ -135,10 +135,7 @@ def _judged(bundle: Bundle, walks: Sequence[Walked], *, has_started: bool, look_
     for walk in walks:
         context = Context(walk.read.marks, walk.slurm)
         named_files(bundle, context, walk.read.commands, name, look_beside=look_beside)
-        torn = grammar.Lines(walk.text).line(walk.reading.broken.place) if walk.reading.broken else len(walk.text)
-        found, reasons = _plans_of(
-            bundle, context, walk.read.commands, name, torn=torn, lacking=walk.lacking, look_beside=look_beside
-        )
+        found, reasons = _plans_of(bundle, context, walk, look_beside=look_beside)
         bundle.problems.extend(context.problems)
         commands.extend(walk.read.commands)
         plans.extend(with_granted(plan, walk.granted) for plan in found)
@@ -156,29 +153,24 @@ def _judged(bundle: Bundle, walks: Sequence[Walked], *, has_started: bool, look_
 
 
 def _plans_of(
-    bundle: Bundle,
-    context: Context,
-    commands: Sequence[Command],
-    name: str,
-    *,
-    torn: int,
-    lacking: Sequence[str],
-    look_beside: bool,
+    bundle: Bundle, context: Context, walk: Walked, *, look_beside: bool
 ) -> tuple[list[Plan], dict[str, int]]:
-    """The plans of a script's commands, and why others are not judged: reason -> line.
-
-    From the line `torn` on nothing is sure; `lacking` are the files that the script reads, and nobody gave.
-    """
+    """The plans of a script's commands, and why others are not judged: reason -> line."""
+    name, lines = walk.name, grammar.Lines(walk.text)
+    # from the line on at which bash stops nothing is sure
+    torn = lines.line(walk.reading.broken.place) if walk.reading.broken else len(walk.text)
+    own = {lines.line(place) for place in walk.reading.commands}
     plans: list[Plan] = []
     unknowns: dict[str, int] = {}
-    for command in commands:
+    for command in walk.read.commands:
         plan = plan_of(command, context)
-        if command.outer and OPTION.match(command.words[0].plain):
+        is_inside = bool(command.outer) or command.words[0].line not in own
+        if is_inside and OPTION.match(command.words[0].plain):
             bundle.problems.append(_torn_inside(command, name))
             plans = [replace(held, is_opaque=True) if held.command else held for held in plans]
         unknown = unjudged(command, plan, context.marks)
         if unknown:
-            hint = f"; {lacking[0]} is not given" if lacking and plan is not None and plan.is_open else ""
+            hint = f"; {walk.lacking[0]} is not given" if walk.lacking and plan is not None and plan.is_open else ""
             unknowns.setdefault(f"{unknown}{hint}", command.line)
         if plan is None:
             continue
@@ -195,7 +187,7 @@ def _plans_of(
 
 def _torn_inside(command: Command, name: str) -> Finding:
     """A text that a shell runs may be cut by its line breaks, as a script is."""
-    option, shell = command.words[0].plain, command.outer[-1]
+    option, shell = command.words[0].plain, command.outer[-1] if command.outer else "eval"
     message = f"a line break in the text that {shell} runs: the command ends there, and `{option}` runs as a command"
     where = Where(name, command.words[0].line)
     return fail(

@@ -58,3 +58,12 @@ def test_a_line_break_in_a_text_that_a_shell_runs_ends_the_command(end):
     assert (found.check, "--rdzv_backend" in found.message) == ("launch.commands_are_continued", True)
     assert not judged({"run.sbatch": OF_A_TEXT.format(end="\\", quote='"')})
     assert not judged({"run.sbatch": OF_A_TEXT.format(end="", quote="'")})
+
+
+def test_eval_runs_a_text_as_its_lines_are():
+    """A command that a blank line cuts in the script itself is none of them."""
+    text = 'OPTS="--nnodes 2 --nproc_per_node 8{end}\n --rdzv_backend c10d --rdzv_id 1 --rdzv_endpoint n1:29500"\n'
+    text += 'CMD="torchrun $OPTS train.py"\neval "$CMD"\n'
+    (found,) = judged({"run.sh": text.replace("{end}", "")})
+    assert (found.check, "eval" in found.message) == ("launch.commands_are_continued", True)
+    assert not judged({"run.sh": text.replace("{end}", " \\")})
