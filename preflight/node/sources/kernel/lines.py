@@ -63,7 +63,7 @@ KINDS = (
     (VIRTUAL, r"hv_netvsc .*Data path switched (?:to|from) VF: ", "interface"),
     (BANDWIDTH, r"Gb/s available PCIe bandwidth", "pci"),
     (POWER, r"mlx\w+ .*sufficient power (?:\(|on the PCIe slot)", "pci"),
-    (LINK, r"\bLink (?:is )?[Dd]own\b|link status definitely down", "pci"),
+    (LINK, r"\bLink (?:is )?[Dd]own\b(?!/Up ignored)|link status definitely down", "pci"),
     (LINK, r"hfi1.*logical state changed to PORT_DOWN|cxi_\w+ .*CXI_EVENT_LINK_DOWN", "pci"),
     # An aborted request is what a corrected error of PCIe leaves behind.
     (
@@ -117,11 +117,12 @@ KINDS = (
     # A corrected error is none: it says so itself, or has no severity.
     ("machine", r"\[Hardware Error\]: .*(?:Machine Check Exception|(?i:uncorrected|fatal))|EDAC \w+: \d+ UE ", ""),
     ("machine", r"\[Hardware Error\]: event severity: recoverable", ""),
+    ("machine", r"Previous system reset reason .*(?:thermal|uncorrected error|parity error)", ""),
     ("machine", r"CPU\d+: (?:Package|Core) temperature.* above threshold, cpu clock throttled", ""),
     ("machine", r"Memory failure: .*(?:SIGBUS|SIGKILL|Killing|corruption)|Uncorrected hardware memory error", ""),
     ("machine", r"critical temperature reached|Marking clocksource '\w+' as unstable|NMI: .*(?:SERR|IOCK|parity)", ""),
     ("hang", r"task .* blocked for more than \d+ seconds|soft lockup - CPU|[Hh]ard LOCKUP", ""),
-    ("hang", r"rcu\w*: (?:.*detected stall|\S+ kthread starved for)", ""),
+    ("hang", r"rcu\w*: (?:.*detected (?:expedited )?stall|\S+ kthread starved for)", ""),
     ("refused", r"fork rejected by pids controller|VFS: file-max limit \d+ reached|VmData \d+ exceed data ulimit", ""),
     ("hang", r"RC watchdog: GPU is probably locked", ""),
     # Of the 16 MiB that devices of 1990 can reach nobody needs any; many servers lack them as they start.
@@ -148,6 +149,7 @@ KINDS = (
         + r"|nvme\w*: I/O .*timeout|server .* not responding",
         "",
     ),
+    ("storage", r"nvme\w* .*(?:Device not ready; aborting|after reset failure)|SAS host is non-operational", ""),
     ("storage", r"has not responded in \d+ seconds|rejecting I/O to (?:offline|dead)", ""),
     ("storage", r"(?:Buffer I/O error on dev(?:ice)? |medium error, dev )" + WITH_MEDIUM, ""),
     (

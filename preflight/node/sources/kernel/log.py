@@ -61,7 +61,8 @@ SIGNS = (
     *(b" is rejected", b"unsigned module", b"unmasked uncorrectable", b" ERR_FATAL", b"EDR event", b"C_EC_UNCOR"),
     *(b"C_EC_CRIT", b"C_EC_DEGRD", b"CXI_EVENT_LINK_DOWN", b"init_hw failed", b"rejects atomics", b" topology failure"),
     *(b"of IP block", b"fence wait loop timeout", b"deferred hardware", b"is throttled", b"thermal throttling"),
-    *(b"No response msg_reg", b"Error records from previous boot"),
+    *(b"No response msg_reg", b"Error records from previous boot", b"system reset reason", b"expedited stall"),
+    *(b"Device not ready; ", b"after reset failure", b"host is non-operational"),
 )
 MOST_SECONDS = 4.0  # a buffer of 16 MiB takes a tenth of that on a machine at rest
 RECORD_BYTES = 8192
