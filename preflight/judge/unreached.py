@@ -23,8 +23,8 @@ NO_PYTHON = "no Python answered"  # as a session says it: the login succeeded, o
 ANOTHER_SHELL = (
     ("reads what is meant for Python", "let ~/.bashrc start it only at a terminal (`[ -t 0 ]`), then run again"),
     (
-        "which it has not",
-        "install that program there, or let the startup file start it at a terminal alone (`[ -t 0 ]`), then run again",
+        "which is not installed there",
+        "install that program there, or let the startup file start it only at a terminal (`[ -t 0 ]`), then run again",
     ),
     (
         "restricted",

@@ -334,7 +334,7 @@ class Session:
             self._fail(HostError(self.host.name, f"no Python answered: {INPUT_TAKEN}"))
         elif absent := STARTS_WHAT_IS_ABSENT.search(stderr):
             file, program = absent.groups()
-            said = f"no Python answered: {file} there starts {program}, which it has not"
+            said = f"no Python answered: {file} there starts {program}, which is not installed there"
             self._fail(HostError(self.host.name, said))
         elif code in {126, 127} or "not found" in stderr:
             reason = self._last_words(stderr)

@@ -79,8 +79,8 @@ def test_nodes_that_were_not_reached_are_errors_of_every_check():
         ),
         ("the command ended with code 0 and no Python answered: no output", "`ssh node2 echo here` must print `here`"),
         (
-            "no Python answered: /root/.bashrc there starts zsh, which it has not",
-            "install that program there, or let the startup file start it at a terminal alone",
+            "no Python answered: /root/.bashrc there starts zsh, which is not installed there",
+            "install that program there, or let the startup file start it only at a terminal",
         ),
         ("no Python answered on it within the time of the stage", "`ssh node2 echo here` must print `here` at once"),
         (

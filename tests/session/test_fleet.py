@@ -305,7 +305,7 @@ def test_what_a_login_says_on_standard_output_is_told(reached_by):
         ("exec sh -c 'exec python-that-is-not-there'", "no Python could be started"),
         (
             "echo '/root/.bashrc: line 1: exec: zsh: not found' >&2; exit 127",
-            "no Python answered: /root/.bashrc there starts zsh, which it has not",
+            "no Python answered: /root/.bashrc there starts zsh, which is not installed there",
         ),
         ("echo 'use the portal'", "the command ended with code 0 and no Python answered: use the portal"),
     ],

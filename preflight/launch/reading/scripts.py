@@ -191,7 +191,7 @@ def _torn_inside(command: Command, name: str) -> Finding:
     message = f"a line break in the text that {shell} runs: the command ends there, and `{option}` runs as a command"
     where = Where(name, command.words[0].line)
     return fail(
-        "commands_are_continued", message, where, fix="A backslash at the end of the line above, nothing behind it."
+        "commands_are_continued", message, where, fix="A backslash at the end of the line above, and nothing after it."
     )
 
 
