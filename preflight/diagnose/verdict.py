@@ -42,6 +42,7 @@ ECHOES = frozenset(
 )
 JOINING = frozenset(("not-all-joined", "late-start", "store-wait-timeout", "rendezvous-connection"))
 MET = MEETING | {"port-in-use"}  # what no rank suffers from that waits in a collective
+PLACED_BY_PYTHON = frozenset(("syntax-error", "assertion"))
 COLLECT = (
     "the output of every rank and node from its first line (torchrun --tee 3 --log-dir DIR), not only rank 0's",
     "NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment of the next run",
@@ -79,7 +80,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     if best >= Kind.SUSPICION:
         first = _first(_own([finding for grade, finding in graded if grade == best]))
         causes = (
-            with_awaited(_with_warning(with_hang(first, job), findings), gathered.facts),
+            _with_place(with_awaited(_with_warning(with_hang(first, job), findings), gathered.facts), gathered),
             *_beside(first, [f for grade, f in graded if grade == best]),
         )
     known = {cause.cause.name for cause in causes}
@@ -253,6 +254,20 @@ def _derived(facts: Facts, job: Job) -> list[Finding]:
     if len(nccl) > 1 and (hang is not None or facts.exits):
         found.append(made("nccl-version-mismatch", f"NCCL {' and '.join(nccl)} in one run"))
     return found
+
+
+def _with_place(finding: Finding, gathered: Gatherer) -> Finding:
+    """To a mistake in a file of the program, its place: Python prints it above the line that says what is wrong."""
+    if finding.cause.name not in PLACED_BY_PYTHON or finding.detail:
+        return finding
+    first = finding.evidence[0]
+    places = (
+        raised.at
+        for raised in gathered.tracebacks.raised
+        if (raised.evidence.file, raised.evidence.line) == (first.file, first.line)
+    )
+    at = next(places, "")
+    return replace(finding, detail=f"at {at}") if at else finding
 
 
 def _with_warning(finding: Finding, findings: list[Finding]) -> Finding:

@@ -169,3 +169,19 @@ def test_a_failure_after_a_good_end_stays_one():
     assert again.has_failed
     assert not again.job.has_ended
     assert diagnose(["epoch 3: training done", line]).has_failed
+
+
+@pytest.mark.parametrize(
+    "last", ["SyntaxError: invalid syntax", "IndentationError: unexpected indent", "AssertionError"]
+)
+def test_a_mistake_in_a_file_is_told_with_its_place(last):
+    """Python prints it above; where only the last line was kept there is none."""
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/job/model.py", line 12',
+        "    def f(:",
+        "          ^",
+        last,
+    ]
+    assert diagnose(lines).causes[0].detail == "at /job/model.py:12"
+    assert diagnose(lines[-1:]).causes[0].detail == ""
