@@ -53,7 +53,10 @@ INPUT_TAKEN = (
     "Python: it may do so only at a terminal (`[ -t 0 ]`)"
 )
 # A startup file hands the login to a program that this node lacks: the message names that file, not our command.
-STARTS_WHAT_IS_ABSENT = re.compile(r"^(?P<file>\S*/\S+): (?:line )?\d+: exec: (?P<program>.+?): ", re.MULTILINE)
+STARTS_WHAT_IS_ABSENT = re.compile(
+    r"(\S*/\.\w+|/etc/\S+): (?:line )?\d+: (?:exec: )?(\S+): "
+    r"(?:cannot execute: )?(?:not found|No such file or directory)$"
+)
 
 
 @dataclass
@@ -332,7 +335,7 @@ class Session:
             self._fail(HostError(self.host.name, f"Python {found} is too old; wanted 3.9 or newer: give --python PATH"))
         elif READ_BY_OTHERS.search(stderr):
             self._fail(HostError(self.host.name, f"no Python answered: {INPUT_TAKEN}"))
-        elif absent := STARTS_WHAT_IS_ABSENT.search(stderr):
+        elif absent := STARTS_WHAT_IS_ABSENT.match(last_line(stderr, "")):
             file, program = absent.groups()
             said = f"no Python answered: {file} there starts {program}, which is not installed there"
             self._fail(HostError(self.host.name, said))

@@ -307,6 +307,14 @@ def test_what_a_login_says_on_standard_output_is_told(reached_by):
             "echo '/root/.bashrc: line 1: exec: zsh: not found' >&2; exit 127",
             "no Python answered: /root/.bashrc there starts zsh, which is not installed there",
         ),
+        (
+            "echo '/etc/profile.d/shell.sh: line 3: /usr/bin/fish: No such file or directory' >&2; exit 127",
+            "no Python answered: /etc/profile.d/shell.sh there starts /usr/bin/fish, which it has not",
+        ),
+        (
+            "echo '/root/.bashrc: line 2: /opt/env.sh: No such file or directory' >&2; exec python-that-is-not-there",
+            "no Python could be started",
+        ),
         ("echo 'use the portal'", "the command ended with code 0 and no Python answered: use the portal"),
     ],
 )
