@@ -309,7 +309,7 @@ def test_what_a_login_says_on_standard_output_is_told(reached_by):
         ),
         (
             "echo '/etc/profile.d/shell.sh: line 3: /usr/bin/fish: No such file or directory' >&2; exit 127",
-            "no Python answered: /etc/profile.d/shell.sh there starts /usr/bin/fish, which it has not",
+            "no Python answered: /etc/profile.d/shell.sh there starts /usr/bin/fish, which is not installed there",
         ),
         (
             "echo '/root/.bashrc: line 2: /opt/env.sh: No such file or directory' >&2; exec python-that-is-not-there",
