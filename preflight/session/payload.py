@@ -57,7 +57,11 @@ exec(marshal.loads(first) if isinstance(first, bytes) else first)
 start(sources, marker)
 """
 CALLS = "preflight.node.calls."
-AT_FIRST = (f"{CALLS}collect", f"{CALLS}peers")  # the code of these calls is sent when one of them is first made,
+AT_FIRST = (
+    f"{CALLS}collect",
+    f"{CALLS}own",
+    f"{CALLS}peers",
+)  # the code of these calls is sent when one of them is first made,
 # and so are these, which neither the node agent nor the facts use.
 NOT_AT_FIRST = tuple(
     f"preflight.node.{name}"

@@ -1,7 +1,8 @@
 """What lives on a node for one run, serves its calls, and leaves nothing behind when it ends?
 
 The keeper has one thread. Each call runs in a process of its own, so a crash, a hang or a process stuck in the kernel
-costs that call and nothing else. The keeper ends, and kills all it started, when its input ends, when the lease is not
+costs that call and nothing else; only the facts of a node where nothing can block are collected by the keeper itself,
+in steps (calls/own.py). The keeper ends, and kills all it started, when its input ends, when the lease is not
 renewed, at the absolute deadline, or on request.
 """
 
@@ -38,6 +39,7 @@ KILL_SECONDS = 3.0
 # longer than this: where the next subject hangs, those before it must arrive.
 PATIENT = b'{"subject":'
 PATIENCE_SECONDS = 1.0
+OWN = "preflight.node.calls.own"
 
 
 class Call:
@@ -62,6 +64,7 @@ class Keeper:
         self.finder = finder
         self.decoder = frames.Decoder(marker, frames.unmarshalled)
         self.calls: dict[int, Call] = {}
+        self.own: Any = None  # of calls.own, where a call is under way in this process
         self.poll = select.poll()  # the module selectors would take 2 ms to load
         self.ready: dict[int, Callable[[], object]] = {}  # descriptor -> what is done when it is ready
         self.out = bytearray()
@@ -104,11 +107,33 @@ class Keeper:
                 self.ending = "deadline"
             elif now >= self.lease_until:
                 self.ending = "lease"
+            elif self.own and not self.own.is_waiting:
+                self._wait(0.0)
+                self._go_on(self.own)
             else:
                 self._wait(min(self.deadline, self.lease_until, self.flush_at) - now)
             if time.monotonic() >= self.flush_at:
                 self._flush()
             self._reap()
+
+    def _go_on(self, own: Any) -> None:
+        """Do the next step of a call of our own. What comes meanwhile waits, so the lease lasts longer by that time."""
+        if self.ending or self.own is not own:  # by a message that has just come
+            return
+        begun = time.monotonic()
+        messages = own.step()
+        for message in messages:
+            self._queue(message)
+        ended = time.monotonic()
+        self.lease_until += ended - begun
+        if "event" not in messages[-1]:
+            self._end_own()
+        self.flush_at = min(self.flush_at, ended + (0.0 if self.own is None or own.is_waiting else PATIENCE_SECONDS))
+
+    def _end_own(self) -> None:
+        self.own = None
+        gc.freeze()
+        gc.enable()
 
     def send(self, message: Message) -> None:
         """Give the controller a frame."""
@@ -227,6 +252,13 @@ class Keeper:
                     self.finder.packages.add(entry["name"])
 
     def _start_call(self, message: Message, blob: bytes) -> None:
+        if message["name"] == "facts" and self.own is None:
+            own = __import__(OWN, fromlist=("OwnCall",))
+            arguments = {**message["arguments"], "scratch": self.scratch.path, "held": {}}
+            if not own.may_block(arguments):
+                gc.disable()  # as in a call's own process
+                self.own = own.OwnCall(message["call"], arguments)
+                return
         try:
             scratch = self.scratch.make() if message["arguments"].get("scratch") is True else self.scratch.path
         except OSError as error:
@@ -281,6 +313,8 @@ class Keeper:
             self.send({"call": call.number, "error": reason})
 
     def _pass_down(self, message: Message) -> None:
+        if self.own and self.own.number == message["to"]:
+            self.own.take(message["send"])
         call = self.calls.get(message["to"])
         if call is None:
             return
@@ -290,6 +324,9 @@ class Keeper:
             return
 
     def _cancel(self, number: int) -> None:
+        if self.own and self.own.number == number:
+            self._end_own()
+            self.send({"call": number, "error": "cancelled"})
         call = self.calls.get(number)
         if call is not None:
             self._finish_call(call, "cancelled")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from preflight.node.agent.channel import Channel
@@ -22,6 +23,7 @@ GROUPS = (
     ("kernel",),
 )
 COLLECTORS = tuple(subject for group in GROUPS for subject in group)  # each is collected by the module of its name
+COLLECTED = {"collected": True}  # the end of the first round
 LONGEST_TEXT = 4096
 PEERS_SECONDS = 60.0  # the slowest node delays this question for all; the call's own limit holds too
 
@@ -32,17 +34,28 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     Then {"collected": true}, and the second round in the same process: a message {"peers": {...}} asks how this node
     reaches its peers, {"finish": true} ends the call without it. With ``subjects`` false that round is the only one.
     """
-    arguments = {**arguments, "scratch": channel.scratch, "held": {}}
+    for events in steps({**arguments, "scratch": channel.scratch}):
+        channel.emit(*events)
+    channel.emit(*further(channel.receive(PEERS_SECONDS)))
+    return {}
+
+
+def steps(arguments: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    """The events of the first round, a group at a time."""
+    held = {"held": {}, **arguments}
     *others, last = GROUPS if arguments.get("subjects", True) else ((),)
     for group in others:
-        channel.emit(*(answer(subject, arguments) for subject in group))
-    channel.emit(*(answer(subject, arguments) for subject in last), {"collected": True})
-    order = channel.receive(PEERS_SECONDS)
-    if "peers" in order:
-        from preflight.node.calls import peers
+        yield [answer(subject, held) for subject in group]
+    yield [*(answer(subject, held) for subject in last), COLLECTED]
 
-        channel.emit({"subject": "peers", "facts": sendable(peers.run(order["peers"], channel))})
-    return {}
+
+def further(order: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events of the second round."""
+    if "peers" not in order:
+        return []
+    from preflight.node.calls import peers
+
+    return [{"subject": "peers", "facts": sendable(peers.run(order["peers"]))}]
 
 
 def answer(subject: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from functools import partial
 
 from preflight.node.agent import within
 from preflight.node.agent.missing import missing
-from preflight.node.calls import mounts
-from preflight.node.calls.digest import digest_of, pointers_under
+from preflight.node.calls.storage import mounts
+from preflight.node.calls.storage.digest import digest_of, pointers_under
 from preflight.node.subjects.environment import home, job_variables
 
 TYPE_CHECKING = False

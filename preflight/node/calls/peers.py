@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
     from typing import Any, Union
 
-    from preflight.node.agent.channel import Channel
-
     Resolved = Mapping[str, Union[list[str], OSError]]
 
 ASKED_BACK = 8  # of how many peers the names are asked for by address: the first, so rank 0's node is among them
@@ -29,7 +27,7 @@ IP_MTU, IPV6_MTU = 14, 24  # linux/in.h, linux/in6.h
 DISCARD_PORT = 9  # connecting a UDP socket chooses a route and sends nothing
 
 
-def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:  # noqa: ARG001 - the shape of every call
+def run(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject peers."""
     peers, master = arguments["peers"], arguments["master_address"]
     names = {name for peer in peers for name in (peer["hostname"], peer["fqdn"])} | {master}

@@ -27,7 +27,7 @@ def peer(**changes):
 
 
 def run(*others, master="", bind=None):
-    facts = peers.run({"peers": list(others), "master_address": master, "bind": bind}, None)
+    facts = peers.run({"peers": list(others), "master_address": master, "bind": bind})
     return msgspec.convert(facts, type=Peers, strict=True)
 
 
@@ -87,7 +87,7 @@ from preflight.node.calls import peers
 for line in sys.argv[1].split(";"):
     subprocess.run(["ip", *line.split()], check=True)
 asked = [{"name": "node2", "address": "10.0.0.2", "hostname": "", "fqdn": ""}]
-print(json.dumps(peers.run({"peers": asked, "master_address": "", "bind": None}, None)["routes"][0]["interface"]))
+print(json.dumps(peers.run({"peers": asked, "master_address": "", "bind": None})["routes"][0]["interface"]))
 """
 TWO_LINKS = "".join(f"link add eth{n} type veth peer name far{n};link set far{n} up;" for n in (0, 1))
 TWO_LINKS += "addr add {} dev eth0;link set eth0 up;link set eth1 up;"

@@ -1,10 +1,10 @@
-"""Tests of preflight.node.calls.digest."""
+"""Tests of preflight.node.calls.storage.digest."""
 
 import os
 
 import pytest
 
-from preflight.node.calls import digest
+from preflight.node.calls.storage import digest
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4\n"
 

@@ -1,9 +1,9 @@
-"""Tests of preflight.node.calls.mounts."""
+"""Tests of preflight.node.calls.storage.mounts."""
 
 import os
 import time
 
-from preflight.node.calls import mounts
+from preflight.node.calls.storage import mounts
 from tests.node.agent.test_within import spinning
 
 
