@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+ENDINGS = (".dist-info", ".egg-info")
 # Their version is read from the METADATA file: the folder's name lies when files of another version are mounted in.
 READ_METADATA = ("torch", "accelerate", "deepspeed", "transformers")
 # The packages whose requirements are read, and on which others: they break when only one of them is upgraded.
@@ -32,16 +33,15 @@ def installed(path: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Every installed distribution: version, and the file or folder with its metadata; the first on the path holds."""
     found: dict[str, tuple[str, str]] = {}
     for folder in path:
-        for entry in sorted(names_in(folder)):
-            stem, dot, ending = entry.rpartition(".")
-            if dot and ending in ("dist-info", "egg-info"):
-                name, _, version = stem.partition("-")
-                name = normalised(name)
-                if name and name not in found:
-                    if name in READ_METADATA or not version:
-                        version = metadata_version(f"{folder}/{entry}") or version
-                    version = version.partition("-py")[0] if ending == "egg-info" else version
-                    found[name] = version, f"{folder}/{entry}"
+        for entry in sorted(name for name in names_in(folder) if name.endswith(ENDINGS)):
+            stem, _, ending = entry.rpartition(".")
+            name, _, version = stem.partition("-")
+            name = normalised(name)
+            if name and name not in found:
+                if name in READ_METADATA or not version:
+                    version = metadata_version(f"{folder}/{entry}") or version
+                version = version.partition("-py")[0] if ending == "egg-info" else version
+                found[name] = version, f"{folder}/{entry}"
     return found
 
 

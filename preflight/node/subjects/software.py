@@ -110,20 +110,18 @@ def own_site() -> list[str]:
         if os.path.isfile(f"{place}/pyvenv.cfg"):
             sys.prefix = sys.exec_prefix = os.path.dirname(program)
             others = [sys.base_prefix] if sees_system_packages(f"{place}/pyvenv.cfg") else []
-            return with_named(site.getsitepackages([sys.prefix, *others]))
-    return with_named(site.getsitepackages([sys.prefix, sys.exec_prefix]))
+            return list(with_named(site.getsitepackages([sys.prefix, *others])))
+    return list(with_named(site.getsitepackages([sys.prefix, sys.exec_prefix])))
 
 
-def with_named(folders: Iterable[str]) -> list[str]:
-    """Folders of packages, each followed by those that its .pth files name."""
-    found: list[str] = []
+def with_named(folders: Iterable[str]) -> Iterator[str]:
+    """Folders of packages, each followed by those that its .pth files name; a folder is listed when more are wanted."""
     for folder in folders:
-        found.append(folder)
+        yield folder
         for name in sorted(name for name in names_in(folder) if name.endswith(".pth") and not name.startswith(".")):
             lines = (line.strip() for line in read(f"{folder}/{name}").splitlines())
             named = [line for line in lines if line and not line.startswith(("#", "import ", "import\t"))]
-            found += [os.path.normpath(os.path.join(folder, line)) for line in named[:MOST_ENVIRONMENTS]]
-    return found
+            yield from (os.path.normpath(os.path.join(folder, line)) for line in named[:MOST_ENVIRONMENTS])
 
 
 def user_site(prefix: str) -> list[str]:
@@ -133,7 +131,7 @@ def user_site(prefix: str) -> list[str]:
     if os.path.exists(f"{prefix}/pyvenv.cfg") and not sees_system_packages(f"{prefix}/pyvenv.cfg"):
         return []
     folder = site.getusersitepackages()
-    return with_named([folder]) if os.path.isdir(folder) else []
+    return list(with_named([folder])) if os.path.isdir(folder) else []
 
 
 def sees_system_packages(configuration: str) -> bool:
@@ -230,7 +228,7 @@ def torch_elsewhere(folders: Iterable[str]) -> dict[str, str]:
     return {}
 
 
-def libraries(folder: str) -> list[str]:
+def libraries(folder: str) -> Iterator[str]:
     """Where an environment finds packages: its own folders, those of its .pth files, those that it is made on."""
     return with_named(
         f"{prefix}/lib/{library}/{part}"

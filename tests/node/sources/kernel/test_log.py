@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from preflight.node.sources.kernel import log
 
 
@@ -56,3 +58,24 @@ def test_a_log_that_ends_within_a_line_was_cut_short(tmp_path):
     path = tmp_path / "kmsg"
     path.write_text("3,1,5000000,-;NVRM: loading NVIDIA UNIX\n3,2,6000000,-;NVRM: Xid (PCI:0000:13:00): 7")
     assert log.collect(os.fspath(path))["kind"] == "failed"
+
+
+@pytest.mark.parametrize("first", [b"6,1,1,-;of another machine\n", b"no record\n", b"6,1\n", b"6,1,x,-;y\n", b""])
+def test_a_log_that_is_not_that_of_the_kernel_is_not_taken_for_it(first):
+    """What the kernel gives in one call must begin with the oldest record of the file."""
+    assert log.at_once(first) == b""
+
+
+def test_the_kernels_log_is_the_same_at_once_and_record_by_record():
+    """Where both can be read, no line is missing from either."""
+    try:
+        descriptor = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        pytest.skip("the kernel's log is not for us")
+    with os.fdopen(descriptor, "rb", buffering=0):
+        found = log.records(descriptor, end=float("inf"))
+    together = log.at_once(found[0]) if found else b""
+    if not together:
+        pytest.skip("it was cleared, is empty, or has moved on")
+    texts = [record.partition(b";")[2].partition(b"\n")[0] for record in found[:-20]]
+    assert [text for text in texts if b"\\x" not in text and text not in together] == []
