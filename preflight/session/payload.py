@@ -79,7 +79,7 @@ NOT_AT_FIRST = tuple(
 # Modules that only a node with GPUs, RDMA devices or an event in its log imports: a packet within the packet, which
 # others never unpack.
 OF_DEVICES = tuple(
-    f"preflight.node.sources.{start}" for start in ("amd", "gpu", "kernel.events", "kernel.lines", "qos", "rdma_text")
+    f"preflight.node.sources.{start}" for start in ("amd", "gpu", "kernel.events", "kernel.lines", "qos", "rdma")
 )
 FIRST, DEVICES, REST = "first", "devices", "rest"
 LATER = "later"  # as bootstrap.LATER, which nothing here may import

@@ -90,3 +90,11 @@ def must_read(path: str) -> TextOrMissing:
         is_told = text["kind"] == "denied" or text["missing"].startswith(path)
         return text if is_told else missing(f"{path}: {text['missing']}")
     return text or missing(f"{path} is empty")
+
+
+def entries(folder: str) -> list[str]:
+    """The sorted names in a folder, none where it is absent; a folder that we may not read is an error."""
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []

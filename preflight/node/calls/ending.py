@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from preflight.node.sources import pci, rdma_tables
+from preflight.node.agent.missing import entries
+from preflight.node.sources import pci, rdma_ports, rdma_tables
 from preflight.node.sources.kernel import log
-from preflight.node.subjects import gpu, kernel, network, rdma
+from preflight.node.subjects import gpu, kernel, network
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +24,11 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject ending."""
     folder = f"{arguments['sysfs']}/class/infiniband"
     ports = {}
-    for device in rdma_tables.entries(folder):
-        for number in rdma_tables.entries(f"{folder}/{device}/ports"):
+    for device in entries(folder):
+        for number in entries(f"{folder}/{device}/ports"):
             place = f"{folder}/{device}/ports/{number}"
             counted, _ = rdma_tables.counters(place)
-            ports[f"{device}:{number}"] = {"state": rdma.state(place), "counters": counted}
+            ports[f"{device}:{number}"] = {"state": rdma_ports.state(place), "counters": counted}
     proc = arguments["proc"]
     kills = kernel.field(f"{proc}/vmstat", "oom_kill")
     return {

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from preflight.node.agent.missing import missing, read_lines, read_text
+from preflight.node.agent.missing import entries, missing, read_lines, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,11 +96,3 @@ def compare_counters(devices: list[dict[str, Any]], folder: str) -> None:
         every = {name for _, names in ports for name in names}
         for port, names in ports:
             port["unread"] = [*port["unread"], *sorted(every - names)]
-
-
-def entries(folder: str) -> list[str]:
-    """The sorted names in a folder, none where it is absent; a folder that we may not read is an error."""
-    try:
-        return sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []

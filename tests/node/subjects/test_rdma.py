@@ -225,18 +225,3 @@ def test_a_device_that_libibverbs_does_not_see_cannot_be_opened(tmp_path, link_l
     more = {"dev": os.fspath(tmp_path), "environment": [["--env", {"PATH": f"{tools}:/usr/bin:/bin"}]]}
     error = decoded(folder, **more)[0].open_error
     assert ("No IB devices found" in str(error)) is is_told
-
-
-@pytest.mark.parametrize("text", ["", "4: A", "4: ACTIV"])
-def test_a_state_that_was_cut_short_is_not_known(tmp_path, text):
-    """A word that the kernel never writes is no state that a port has."""
-    (tmp_path / "state").write_text(f"{text}\n")
-    assert rdma.state(str(tmp_path)) == rdma.UNKNOWN_STATE
-
-
-@pytest.mark.parametrize("text", ["", "Ether"])
-def test_a_link_layer_that_was_cut_short_is_not_known(tmp_path, text):
-    """Else the port would silently be none that NCCL can take."""
-    (tmp_path / "link_layer").write_text(f"{text}\n")
-    arguments = {"sysfs": str(tmp_path), "proc": str(tmp_path)}
-    assert rdma.port(str(tmp_path), number=1, arguments=arguments)["link_layer"] == rdma.UNKNOWN_STATE
