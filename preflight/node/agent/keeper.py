@@ -252,7 +252,7 @@ class Keeper:
                     self.finder.packages.add(entry["name"])
 
     def _start_call(self, message: Message, blob: bytes) -> None:
-        if message["name"] == "facts" and self.own is None:
+        if message["name"] == "facts" and message["arguments"].get("subjects", True) and self.own is None:
             own = __import__(OWN, fromlist=("OwnCall",))
             arguments = {**message["arguments"], "scratch": self.scratch.path, "held": {}}
             if not own.may_block(arguments):

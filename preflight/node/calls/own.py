@@ -69,13 +69,14 @@ class OwnCall:
 
 
 def may_block(arguments: Mapping[str, Any]) -> bool:
-    """Whether a driver, a program of one, or a file system of this node can keep a reader waiting."""
+    """Whether a file system, a driver, or a program of one can keep a reader on this node waiting."""
+    if not has_local_files("/proc/self/mounts"):  # first: what follows reads files of the user's home
+        return True
     proc, sysfs, dev = arguments["proc"], arguments["sysfs"], arguments.get("dev", "/dev")
     devices = ((proc, OF_PROC), (sysfs, OF_SYSFS), (dev, OF_DEV))
     if any(os.path.exists(f"{root}/{name}") for root, names in devices for name in names):
         return True
-    path = job_variables(arguments).get("PATH", ("", ""))[0]
-    return bool(programs.find(PROGRAM, path)) or not has_local_files("/proc/self/mounts")
+    return bool(programs.find(PROGRAM, job_variables(arguments).get("PATH", ("", ""))[0]))
 
 
 def has_local_files(mounts: str) -> bool:

@@ -126,3 +126,13 @@ def test_facts_that_are_no_longer_wanted_are_not_collected():
         wire.send({"ping": 4})
         assert wire.next("pong")["pong"] == 4
         assert wire.waiting == []
+
+
+def test_the_second_round_alone_has_a_process():
+    """As a run in turns asks for it: without the places of /proc and /sys, which the first round needs."""
+    with opened() as wire:
+        wire.call(1, "facts", {"subjects": False})
+        wire.send({"to": 1, "send": {"peers": {"peers": [PEER], "master_address": "", "bind": None}}})
+        events, end = wire.outcome(1)
+        assert [event.get("subject") for event in events] == [None, "peers"]
+        assert end["result"] == {}
