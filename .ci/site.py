@@ -1,18 +1,25 @@
-"""How do pages that link to files beside docs/ become a site? Those files come along, and the links lead to them."""
+"""How does docs/ become a site? Pages are built from the code, and files that pages link to come along."""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests import docs  # noqa: E402 -- found from here on
+
 PAGES = ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 
 
 def on_files(files: Files, config) -> Files:
-    """Add the pages of the top level, and the examples as they are."""
+    """Add the pages that are built, those of the top level, and the examples as they are."""
+    for path, text in docs.built().items():
+        files.append(File.generated(config, path, content=text))
     for path in (
         *(ROOT / page for page in PAGES),
         *sorted((ROOT / "examples").iterdir()),
@@ -26,6 +33,7 @@ def on_files(files: Files, config) -> Files:
 
 def on_page_markdown(markdown: str, page, **_) -> str:
     """Links out of docs/ lead to where those files are on the site; folders of code are named without a link."""
+    markdown = docs.completed(page.file.src_uri, markdown)
     markdown = markdown.replace("](../../examples", "](../examples").replace(
         "](../examples", "](" + up(page) + "examples"
     )

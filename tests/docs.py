@@ -1,8 +1,8 @@
-"""What do the pages in docs/ take from the code? `python -m tests.docs` writes those parts anew.
+"""Which pages of the site are built from the code? `mkdocs build -f .ci/mkdocs.yml` asks here; none of them is committed.
 
-docs/checks.md and docs/reference/ are what `preflight explain` and `--help` say, in docs/zh/ as they say it in Chinese;
-docs/troubleshooting.md lists under each symptom what `preflight explain` finds for it. docs/architecture.md lists the
-layers inside the larger rooms as tests/house.py keeps them.
+checks.md and reference/ are what `preflight explain` and `--help` say, in zh/ as they say it in Chinese. Under each
+symptom troubleshooting.md lists what `preflight explain` finds for it, and architecture.md lists the layers inside the
+larger rooms as tests/house.py keeps them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from preflight.cli.explain import Entry, check_texts, entries, search
 from preflight.options.options import OPTIONS
@@ -19,10 +18,9 @@ from tests.house import INSIDE, PACKAGE, ROOT
 
 DOCS = ROOT / "docs"
 CHECKS_FOLDER = ROOT / "checks"
-CHECKS_PAGE = DOCS / "checks.md"
-ARCHITECTURE_PAGE = DOCS / "architecture.md"
-LAYERS = re.compile(r"(?<=<!-- layers: written by python -m tests.docs -->\n).*?(?=<!-- /layers -->)", re.DOTALL)
-SYMPTOM = re.compile(r"<!-- symptom: (?P<words>.*?) -->\n(?:.*?<!-- /symptom -->\n)?", re.DOTALL)
+CHECKS_PAGE = "checks.md"
+LAYERS = "<!-- layers -->\n"
+SYMPTOM = re.compile(r"<!-- symptom: (?P<words>.*?) -->\n")
 SHOWN = 6  # of each symptom
 CHINESE = Language("zh")
 CAUSE, RULE, VARIABLE = "found in logs by preflight diagnose", "a rule about launch files", "a variable of the job"
@@ -34,7 +32,7 @@ What every check asks, why a job breaks where the answer is no, and how to fix i
 lists the checks, `preflight explain mtu` shows those with "mtu" in their name. *fail* or *warn* is the verdict where a
 check does not hold; what could not be measured is always *error*, never a pass.
 
-This page is written by `python -m tests.docs` from the docstrings in [checks/](../checks). Edit those.
+The text is that of the docstrings in [checks/](../checks).
 """,
     "zh": """# 检查
 
@@ -166,7 +164,7 @@ def troubleshooting_page(text: str, language: Language = ENGLISH) -> str:
 
     def listed(found: re.Match[str]) -> str:
         lines = "".join(f"- {line}\n" for line in _links(search(found["words"], known)[:SHOWN], language))
-        return f"<!-- symptom: {found['words']} -->\n{lines}<!-- /symptom -->\n"
+        return f"{lines}\n"
 
     return SYMPTOM.sub(listed, text)
 
@@ -182,28 +180,26 @@ def architecture_page(text: str) -> str:
     """The page with the layers inside each larger room, one line a room, the lowest layer first."""
     drawn = {room: " → ".join(", ".join(row) for row in rows) for room, rows in INSIDE.items()}
     lines = "".join(f"- `{room}`: {line}\n" for room, line in drawn.items())
-    return LAYERS.sub(lambda _: lines, text, count=1)
+    return text.replace(LAYERS, lines)
 
 
-def written() -> dict[Path, str]:
-    """Every page with a part that is written here, as it ought to be now."""
+def built() -> dict[str, str]:
+    """Every page that stands in no file, by its path on the site."""
     pages = {
         CHECKS_PAGE: checks_page(),
-        DOCS / "zh" / "checks.md": checks_page(CHINESE),
-        DOCS / "reference" / "options.md": options_page(),
-        DOCS / "zh" / "options.md": options_page(CHINESE),
-        DOCS / "reference" / "facts.md": facts_page(),
-        ARCHITECTURE_PAGE: architecture_page(ARCHITECTURE_PAGE.read_text(encoding="utf-8")),
+        "zh/checks.md": checks_page(CHINESE),
+        "reference/options.md": options_page(),
+        "zh/options.md": options_page(CHINESE),
+        "reference/facts.md": facts_page(),
     }
     for name in PAGES:
-        pages[DOCS / "reference" / f"{name}.md"] = entries_page(name)
-        pages[DOCS / "zh" / f"{name}.md"] = entries_page(name, CHINESE)
-    for page, language in ((DOCS / "troubleshooting.md", ENGLISH), (DOCS / "zh" / "troubleshooting.md", CHINESE)):
-        pages[page] = troubleshooting_page(page.read_text(encoding="utf-8"), language)
+        pages[f"reference/{name}.md"] = entries_page(name)
+        pages[f"zh/{name}.md"] = entries_page(name, CHINESE)
     return {path: f"{text.rstrip()}\n" for path, text in pages.items()}
 
 
-if __name__ == "__main__":
-    for path, text in written().items():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+def completed(path: str, text: str) -> str:
+    """A page of docs/ with what the code adds to it."""
+    if path.endswith("troubleshooting.md"):
+        return troubleshooting_page(text, CHINESE if path.startswith("zh/") else ENGLISH)
+    return architecture_page(text) if path == "architecture.md" else text

