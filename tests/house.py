@@ -15,6 +15,7 @@ PACKAGE = ROOT / "preflight"
 
 # Each row may import the rows above it, and itself only within a room.
 ORDER = (
+    ("said",),
     ("errors", "redact", "transport"),
     ("hosts", "results"),
     ("facts", "ledger"),

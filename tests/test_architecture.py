@@ -108,8 +108,8 @@ def test_the_order_holds_inside_the_larger_rooms(folder):
 
 def test_the_house_stays_small():
     """What `ls preflight/` shows fits on a page, and so does every folder; nothing imports itself by a detour."""
-    assert len(house.rooms()) <= 24
-    assert max(house.floors(house.arrows()).values()) <= 13
+    assert len(house.rooms()) <= 25
+    assert max(house.floors(house.arrows()).values()) <= 14
     assert house.circles() == []
     modules = Counter(path.parent for path in OURS if path.name != "__init__.py")
     assert {name_of(folder): count for folder, count in modules.items() if count > 15} == {}

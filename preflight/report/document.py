@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from preflight.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, wo
 from preflight.report.changes import Changes
 from preflight.report.printable import printable
 from preflight.results import Bench, Mesh, Training
+from preflight.said import Said, restored, stored
 
 INTERRUPTED_CODES = (129, 130, 143)
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -112,8 +114,22 @@ def racks(report: RunReport) -> dict[str, str]:
 
 
 def to_document(report: RunReport) -> dict[str, Any]:
-    """The report as plain dicts, tuples, strings and finite numbers; ValueError names a number that is not."""
-    document: dict[str, Any] = msgspec.to_builtins(report)
+    """The report as plain dicts, tuples, strings and finite numbers; ValueError names a number that is not.
+
+    Under ``sentences`` stands each text that was made from a template, with that template and its values.
+    """
+    sentences: dict[str, Any] = {}
+
+    def plain(value: Any) -> str:
+        if not isinstance(value, Said):
+            raise TypeError(f"{type(value).__name__} has no place in a report")
+        text = str.__str__(value)
+        sentences[text] = stored(value)
+        return text
+
+    document: dict[str, Any] = msgspec.to_builtins(report, enc_hook=plain)
+    if sentences:
+        document["sentences"] = sentences
     if not _is_finite(document):
         raise ValueError(f"the report holds a number that is not finite: {_not_finite(document)}")
     return document
@@ -127,8 +143,12 @@ def from_document(document: object, *, source: str = "report.json") -> RunReport
     """
     if isinstance(document, dict) and document.get("schema") != 1:
         raise UsageError(f"{source}: not a report of schema 1 but of {printable(repr(document.get('schema'))[:80])}")
+    sentences: Any = {}
+    if isinstance(document, dict) and "sentences" in document:
+        sentences = document["sentences"]
+        document = {key: value for key, value in document.items() if key != "sentences"}
     try:
-        report = msgspec.convert(document, RunReport)
+        report = _with_sentences(msgspec.convert(document, RunReport), sentences)
     except (msgspec.ValidationError, RecursionError) as error:
         raise UsageError(f"{source}: {_whose(document)}: {printable(str(error))}") from None
     known = {key.name for key in dataclasses.fields(Finding)}
@@ -139,6 +159,27 @@ def from_document(document: object, *, source: str = "report.json") -> RunReport
     if wrong:
         raise UsageError(f"{source}: not a report of preflight: {printable(wrong)}")
     return report
+
+
+def _with_sentences(report: RunReport, sentences: Any) -> RunReport:
+    """The report with the sentences that were stored; one that is stored for another text than its own is left out."""
+    made: dict[str, str] = {}
+    for text, document in sentences.items() if isinstance(sentences, dict) else ():
+        with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            if (sentence := restored(document)) == text:
+                made[text] = sentence
+    if not made:
+        return report
+    return msgspec.structs.replace(
+        report,
+        findings=tuple(
+            dataclasses.replace(
+                found, message=made.get(found.message, found.message), fix=made.get(found.fix, found.fix)
+            )
+            for found in report.findings
+        ),
+        notes=tuple(made.get(note, note) for note in report.notes),
+    )
 
 
 def _whose(document: object) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from preflight.said import changed
+
 # Letters by category, but drawn as nothing: they make two different names look the same.
 INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u2800\u3164\ufe0e\ufe0f\uffa0")
 # Commands that a CI system takes from a log: GitHub's `::name ...::` at the start of a line, and `##[name]`,
@@ -21,6 +23,10 @@ def printable(text: str, *, keep_newlines: bool = False) -> str:
     r"""`text` with every character that is not plainly visible escaped; newlines stay only where asked."""
     if keep_newlines:
         return "\n".join(printable(line) for line in text.split("\n"))
+    return changed(text, _printable)
+
+
+def _printable(text: str) -> str:
     if not text.isprintable() or not INVISIBLE.isdisjoint(text):
         text = "".join(
             letter if letter.isprintable() and letter not in INVISIBLE else _escape(letter) for letter in text

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from preflight.errors import UsageError
 from preflight.ledger.findings import Finding, Verdict, Where
 from preflight.report.document import Counts, from_document, to_document
+from preflight.said import Said, said, value_in
 
 
 def stored(report):
@@ -165,3 +166,17 @@ def test_a_report_of_an_earlier_version_is_readable(make_report):
     del document["findings"][0]["blocked_by"], document["not_asked"]
     report = from_document(document)
     assert (report.findings[0].blocked_by, report.not_asked) == ("", {})
+
+
+def test_a_stored_report_can_still_be_said_in_another_language(make_report):
+    """Templates and values of its sentences are stored; one that stands under another text than its own is not used."""
+    message = said("mtu of {interface}: {count}", "eth0", 9000)
+    document = stored(
+        make_report(Finding("network.mtu", Verdict.FAIL, ("node1",), message, said("raise {name}", "it")))
+    )
+    found = from_document(document).findings[0]
+    assert (found.message, value_in(found.message, "count")) == (message, 9000)
+    assert value_in(found.fix, "name") == "it"
+    document["sentences"][str(message)]["values"]["count"] = 1500
+    changed = from_document(document).findings[0]
+    assert (changed.message, isinstance(changed.message, Said)) == (message, False)

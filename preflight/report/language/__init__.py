@@ -17,6 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from preflight.report.language.catalogue import catalogue
+from preflight.said import translated
 
 if TYPE_CHECKING:
     from preflight.report.language.match import Matcher
@@ -33,7 +34,9 @@ class Language:
 
     def say(self, text: str) -> str:
         """A message, label or sentence in this language; what the catalogue does not know stays as it is."""
-        return text if self.name == "en" else _matcher(self.name).say(text)
+        if self.name == "en":
+            return text
+        return translated(text, catalogue(self.name).get, _matcher(self.name).say)
 
     def lines(self, text: str) -> str:
         """A text whose every line is a message of its own, indented or not."""

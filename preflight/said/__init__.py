@@ -1,0 +1,33 @@
+"""Sentences for people that programs, commands and other languages can take apart."""
+
+from preflight.said.sentence import (
+    Said,
+    changed,
+    filled,
+    is_of,
+    joined,
+    msgid,
+    pieces,
+    restored,
+    said,
+    sentences_of,
+    stored,
+    translated,
+    value_in,
+)
+
+__all__ = [
+    "Said",
+    "changed",
+    "filled",
+    "is_of",
+    "joined",
+    "msgid",
+    "pieces",
+    "restored",
+    "said",
+    "sentences_of",
+    "stored",
+    "translated",
+    "value_in",
+]

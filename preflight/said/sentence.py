@@ -1,0 +1,190 @@
+"""How is a sentence made that a person, a program and another language can each read in their own way?
+
+    said("the node calls itself {hostname}", node.identity.hostname)
+
+A `Said` is the English text, and keeps its template and the values that stand in it. Other languages have a template of
+their own for each, and commands and programs take the values: no sentence is ever read back.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+FORMATTER = string.Formatter()
+
+
+class Piece(NamedTuple):
+    """A literal of a template and the field after it; the last one may have no field."""
+
+    literal: str
+    name: str
+    spec: str
+    conversion: str
+
+
+class Said(str):
+    """A sentence with its template and the values in it, which may be sentences themselves; or a list of sentences.
+
+    It is the English text wherever a text is wanted. One that lists sentences has ``parts``, and no template.
+    """
+
+    __slots__ = ("joint", "parts", "template", "values")
+
+    template: str
+    values: Mapping[str, Any]
+    parts: tuple[str, ...]
+    joint: str
+
+    def __str__(self) -> str:
+        return self  # str(error) gives the sentence that the error was made with
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (str.__str__(self), self.template, self.values, self.parts, self.joint)
+
+    def texts(self) -> dict[str, str]:
+        """Field -> what stands there in English, which may be a sentence."""
+        return _texts(self.template, self.values)
+
+
+def said(template: str, *values: Any) -> str:
+    """The sentence that a template makes with these values, one for each of its fields in the order of the fields.
+
+    A field that stands twice takes one value. Raises ValueError where there are more or fewer values than fields.
+    """
+    names = dict.fromkeys(piece.name for piece in pieces(template) if piece.name)
+    plain = (value if isinstance(value, (str, int, float)) else str(value) for value in values)
+    kept = dict(zip(names, plain, strict=True))
+    return _made(filled(template, _texts(template, kept)), template, kept, (), "")
+
+
+def joined(sentences: Iterable[str], joint: str = "; ") -> str:
+    """Several sentences as one; one alone stays what it is, and none is an empty text."""
+    parts = tuple(sentences)
+    if len(parts) < 2:
+        return parts[0] if parts else ""
+    return _made(joint.join(parts), "", {}, parts, joint)
+
+
+def sentences_of(text: str) -> Iterator[str]:
+    """The single sentences of a text that lists some, and of a list in it."""
+    if isinstance(text, Said) and text.parts:
+        for part in text.parts:
+            yield from sentences_of(part)
+    else:
+        yield text
+
+
+def value_in(text: str, name: str) -> Any:
+    """What stands under a name in a sentence, or in one within it. Raises KeyError where nothing does."""
+    for held in _within(text):
+        if name in held.values:
+            return held.values[name]
+    raise KeyError(name)
+
+
+def is_of(text: str, template: str) -> bool:
+    """Whether a sentence, or one within it, was made from a template."""
+    return any(held.template == template for held in _within(text))
+
+
+def filled(template: str, texts: Mapping[str, str]) -> str:
+    """A template with a text in each of its fields; one that has no text is left out."""
+    return "".join(piece.literal + texts.get(piece.name, "") for piece in pieces(template))
+
+
+@lru_cache(maxsize=1 << 13)
+def pieces(template: str) -> tuple[Piece, ...]:
+    """A template, cut into literals and fields."""
+    return tuple(
+        Piece(literal, name or "", spec or "", conversion or "")
+        for literal, name, spec, conversion in FORMATTER.parse(template)
+    )
+
+
+@lru_cache(maxsize=1 << 13)
+def msgid(template: str) -> str:
+    """A template without the formats of its fields, as catalogues of other languages have it."""
+    return "".join(braced(piece.literal) + (f"{{{piece.name}}}" if piece.name else "") for piece in pieces(template))
+
+
+def braced(text: str) -> str:
+    """A plain text as a template that makes it."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def changed(text: str, change: Callable[[str], str]) -> str:
+    """What `change` makes of a text; a sentence stays one where its values alone were changed."""
+    new = change(str.__str__(text))
+    if new == text:
+        return text
+    if isinstance(text, Said):
+        parts = tuple(changed(part, change) for part in text.parts)
+        values = {
+            name: changed(value, change) if isinstance(value, str) else value for name, value in text.values.items()
+        }
+        again = text.joint.join(parts) if parts else filled(text.template, _texts(text.template, values))
+        if again == new:
+            return _made(new, text.template, values, parts, text.joint)
+    return new
+
+
+def translated(text: str, template_of: Callable[[str], str | None], plain: Callable[[str], str]) -> str:
+    """A sentence by the templates of another language; `plain` says what is no sentence with values."""
+    if not isinstance(text, Said):
+        return plain(text)
+    if text.parts:
+        return plain(text.joint).join(translated(part, template_of, plain) for part in text.parts)
+    template = template_of(msgid(text.template))
+    if template is None:
+        return str.__str__(text)
+    return filled(template, {name: translated(held, template_of, plain) for name, held in text.texts().items()})
+
+
+def stored(text: str) -> Any:
+    """A text as plain JSON: itself, or a sentence with its template and values."""
+    if not isinstance(text, Said):
+        return text
+    if text.parts:
+        return {"parts": [stored(part) for part in text.parts], "joint": text.joint}
+    values = {name: stored(value) if isinstance(value, str) else value for name, value in text.values.items()}
+    return {"template": text.template, "values": values}
+
+
+def restored(document: Any) -> str:
+    """The text that `stored` has made plain. Raises ValueError or TypeError for anything else."""
+    if isinstance(document, str):
+        return document
+    if "parts" in document:
+        return joined([restored(part) for part in document["parts"]], document["joint"])
+    values = document["values"]
+    return said(
+        document["template"],
+        *(restored(value) if isinstance(value, (dict, str)) else value for value in values.values()),
+    )
+
+
+def _within(text: Any) -> Iterator[Said]:
+    if isinstance(text, Said):
+        yield text
+        for inner in (*text.parts, *text.values.values()):
+            yield from _within(inner)
+
+
+def _made(text: str, template: str, values: Mapping[str, Any], parts: tuple[str, ...], joint: str) -> Said:
+    made = str.__new__(Said, text)
+    made.template, made.values, made.parts, made.joint = template, values, parts, joint
+    return made
+
+
+def _texts(template: str, values: Mapping[str, Any]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for piece in pieces(template):
+        if piece.name:
+            value = values[piece.name]
+            if piece.spec or piece.conversion:
+                value = format(FORMATTER.convert_field(value, piece.conversion or None), piece.spec)
+            texts[piece.name] = value if isinstance(value, str) else str(value)
+    return texts
