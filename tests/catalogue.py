@@ -1,8 +1,7 @@
 """Which sentences does a person read, and which of them have no Chinese yet? `python -m tests.catalogue`.
 
-Messages stay plain f-strings where they are made. Here they are read out of the syntax trees of checks/ and preflight/:
-each becomes a msgid whose placeholders have names, and preflight/report/language/ finds the msgid again by the words of
-a finished message. The command brings zh.po up to date and prints what it lacks; what is gone is dropped.
+They are read out of the syntax trees of checks/ and preflight/: the templates of `said`, and texts without values. The
+command brings zh.po up to date and prints what it lacks; what is gone is dropped.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from preflight.cli.explain import _rules_reported_by
 from preflight.ledger.findings import Verdict
 from preflight.report.language.catalogue import FOLDER
 from preflight.report.language.template import pieces
+from preflight.said import msgid as msgid_of
 from tests.house import PACKAGE, ROOT
 
 ZH = FOLDER / "zh.po"
@@ -189,6 +189,7 @@ PUT_TOGETHER = [
 NAMES = re.compile(r"\s*[\w.\-\[\]]+(?:\s+[\w.\-\[\]]+){2,}\s*")
 STOP = re.compile(r"\b(?:a|an|the|is|of|on|in|to|and|no|not|each|every|all|are|by|for|with|than)\b")
 WORD = re.compile(r"[A-Za-z][A-Za-z']+")
+FIELD = re.compile(r"\{[^{}]*\}")
 LABELS = ("report/facts.py", "report/columns.py")  # whose titles are single words
 
 
@@ -224,6 +225,13 @@ def spoken(source: str, place: str) -> Iterator[tuple[str, int]]:
     yield from _documented(tree, nodes, place)
     skipped = _silent(nodes, source)
     for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "said":
+            template = node.args[0]
+            if isinstance(template, ast.Constant):
+                skipped.add(id(template))
+                if WORD.search(FIELD.sub("", template.value)):
+                    yield " ".join(msgid_of(template.value).split()), node.lineno
+    for node in nodes:
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Dict) and place.endswith(LABELS):
@@ -231,9 +239,9 @@ def spoken(source: str, place: str) -> Iterator[tuple[str, int]]:
         if isinstance(node, ast.keyword) and node.arg == "title" and _is_label(node.value):
             yield node.value.value, node.value.lineno
         if isinstance(node, ast.JoinedStr | ast.Constant):
-            msgid = template_of(node)
-            if is_prose(msgid, is_formatted=isinstance(node, ast.JoinedStr)) and is_shown(msgid, place):
-                yield " ".join(msgid.split()), node.lineno
+            text = template_of(node)
+            if is_prose(text, is_formatted=isinstance(node, ast.JoinedStr)) and is_shown(text, place):
+                yield " ".join(text.split()), node.lineno
         if isinstance(node, ast.FormattedValue):
             for inner in ast.walk(node.value):
                 if isinstance(inner, ast.IfExp):

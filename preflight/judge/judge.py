@@ -20,7 +20,16 @@ from preflight.hosts import fold
 from preflight.judge.check import KINDS, Check
 from preflight.judge.commands import with_commands
 from preflight.judge.crew import Crew
-from preflight.judge.outcome import Outcome, alike, blames_of, by_reason, outcome_of, outcome_of_missing, text_of_pass
+from preflight.judge.outcome import (
+    Outcome,
+    alike,
+    blames_of,
+    by_reason,
+    evaluate,
+    outcome_of,
+    outcome_of_missing,
+    text_of_pass,
+)
 from preflight.judge.unreached import losses, way_back
 from preflight.judge.views.bench import BenchView, slow_text
 from preflight.judge.views.coverage import without_part
@@ -188,7 +197,7 @@ class Judge:
         for node in self.source.cluster.nodes:
             outcome = passed
             try:
-                check.function(**given, **{check.kind: node})
+                evaluate(check, {**given, check.kind: node})
             except FactMissing as missing:
                 if missing.kind == "absent":
                     absent[node.name] = str(missing)
@@ -250,7 +259,7 @@ class Judge:
     def _call(self, check: Check, subject: Any) -> None:
         others = {name: self._subject(name) for name in KINDS if name in check.arguments and name != check.kind}
         own = {check.kind: subject} if check.kind in check.arguments else {}
-        check.function(**self._arguments(check, others), **own)
+        evaluate(check, {**self._arguments(check, others), **own})
 
     def _arguments(self, check: Check, others: Mapping[str, Any]) -> dict[str, Any]:
         """What the check takes beside its main fixture."""

@@ -6,12 +6,22 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, HostError, NotApplicable, NotMeasured
+from preflight.errors import (
+    Blame,
+    BlameMany,
+    BlockedBy,
+    FactMissing,
+    HostError,
+    NotApplicable,
+    NotMeasured,
+    PreflightError,
+)
 from preflight.judge.check import Check
 from preflight.judge.unreached import IN_MID_RUN, Loss, by_rack, without_name
 from preflight.ledger.findings import Finding, Verdict
+from preflight.said import heard
 
 
 class Outcome(NamedTuple):
@@ -27,6 +37,21 @@ class Outcome(NamedTuple):
         return Finding(check.id, self.verdict, tuple(names), self.message, self.fix, blocked_by=self.blocked_by)
 
 
+def evaluate(check: Check, arguments: Mapping[str, Any]) -> None:
+    """Call a check's body; the message of an assertion in it is the sentence that its author made.
+
+    pytest rewrites an assertion with a message to one whose message is plain text, followed by the values.
+    """
+    with heard() as sentences:
+        try:
+            check.function(**arguments)
+        except AssertionError as error:
+            if not isinstance(error, PreflightError):
+                text = _authors_words(error)
+                error.args = (next((sentence for sentence in reversed(sentences) if sentence == text), text),)
+            raise
+
+
 def outcome_of(error: Exception, check: Check) -> Outcome:
     """What an exception of a check's body means; a missing fact has `outcome_of_missing`."""
     if isinstance(error, (Blame, BlameMany)):
@@ -38,7 +63,7 @@ def outcome_of(error: Exception, check: Check) -> Outcome:
     if isinstance(error, (NotMeasured, HostError)):
         return Outcome(Verdict.ERROR, f"not measured: {error}")
     if isinstance(error, AssertionError):
-        return Outcome(check.broken(), _authors_words(error), check.fix)
+        return Outcome(check.broken(), error.args[0] if error.args else str(error), check.fix)
     return Outcome(Verdict.ERROR, f"the check itself broke: {type(error).__name__}: {error} ({_place(error)})")
 
 

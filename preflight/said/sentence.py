@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 FORMATTER = string.Formatter()
+HEARD: ContextVar[list[Said] | None] = ContextVar("HEARD", default=None)
 
 
 class Piece(NamedTuple):
@@ -68,6 +71,17 @@ def joined(sentences: Iterable[str], joint: str = "; ") -> str:
     return _made(joint.join(parts), "", {}, parts, joint)
 
 
+@contextmanager
+def heard() -> Iterator[list[Said]]:
+    """The sentences that are made within: pytest hands only the text of an assertion's message on."""
+    made: list[Said] = []
+    token = HEARD.set(made)
+    try:
+        yield made
+    finally:
+        HEARD.reset(token)
+
+
 def sentences_of(text: str) -> Iterator[str]:
     """The single sentences of a text that lists some, and of a list in it."""
     if isinstance(text, Said) and text.parts:
@@ -110,6 +124,12 @@ def msgid(template: str) -> str:
     return "".join(braced(piece.literal) + (f"{{{piece.name}}}" if piece.name else "") for piece in pieces(template))
 
 
+@lru_cache(maxsize=1 << 13)
+def _has_words(template: str) -> bool:
+    """Whether a template says something itself, and does not only put its values side by side."""
+    return any(letter.isalpha() for piece in pieces(template) for letter in piece.literal)
+
+
 def braced(text: str) -> str:
     """A plain text as a template that makes it."""
     return text.replace("{", "{{").replace("}", "}}")
@@ -137,10 +157,13 @@ def translated(text: str, template_of: Callable[[str], str | None], plain: Calla
         return plain(text)
     if text.parts:
         return plain(text.joint).join(translated(part, template_of, plain) for part in text.parts)
-    template = template_of(msgid(text.template))
+    template = template_of(" ".join(msgid(text.template).split())) or (
+        None if _has_words(text.template) else text.template
+    )
     if template is None:
         return str.__str__(text)
-    return filled(template, {name: translated(held, template_of, plain) for name, held in text.texts().items()})
+    texts = {name: translated(held, template_of, plain) for name, held in text.texts().items()}
+    return filled(template or text.template, texts)
 
 
 def stored(text: str) -> Any:
@@ -175,6 +198,9 @@ def _within(text: Any) -> Iterator[Said]:
 
 def _made(text: str, template: str, values: Mapping[str, Any], parts: tuple[str, ...], joint: str) -> Said:
     made = str.__new__(Said, text)
+    listening = HEARD.get()
+    if listening is not None:
+        listening.append(made)
     made.template, made.values, made.parts, made.joint = template, values, parts, joint
     return made
 
