@@ -13,6 +13,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpu import Gpu
 from preflight.facts.value import Missing
 from preflight.hosts import fold
+from preflight.said import said
 
 T = TypeVar("T")
 NO_GPU = "no GPU on any node"
@@ -117,8 +118,8 @@ def _answers(
             if words:
                 labels.setdefault(words, []).append(label)
         for words, which in labels.items():
-            place = f"{noun} {', '.join(which)}: ".lstrip() if any(which) else ""
-            answers.shown.setdefault(f"{place}{words}", []).append(name)
+            place = f"{noun} {', '.join(which)}".strip() if any(which) else ""
+            answers.shown.setdefault(said("{place}: {words}", place, words) if place else words, []).append(name)
     return answers
 
 
