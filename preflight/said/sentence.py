@@ -44,6 +44,9 @@ class Said(str):
     def __str__(self) -> str:
         return self  # str(error) gives the sentence that the error was made with
 
+    def __mul__(self, times: Any) -> str:
+        return self if times == 1 else str.__mul__(self, times)  # a sentence that is said or not
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _made, (str.__str__(self), self.template, self.values, self.parts, self.joint)
 
