@@ -7,6 +7,7 @@ command brings zh.po up to date and prints what it lacks; what is gone is droppe
 from __future__ import annotations
 
 import ast
+import difflib
 import io
 import re
 import sys
@@ -367,8 +368,24 @@ def is_shown(text: str, place: str) -> bool:
     return not SHELL.search(CODE.sub("", text))  # a sentence may quote a command
 
 
-def catalogue(existing: Catalog) -> Catalog:
-    """What zh.po ought to hold: every msgid of today, with the translation that it has."""
+ALIKE = 0.7  # of the words of two sentences, from which on one is the other reworded
+
+
+def reworded(old: str, new: str) -> float:
+    """How much of an English sentence stayed, as long as it has the same values; 0 where it may mean something else."""
+    if sorted(FIELD.findall(old)) != sorted(FIELD.findall(new)):
+        return 0.0
+    return difflib.SequenceMatcher(None, old.split(), new.split(), autojunk=False).ratio()
+
+
+def catalogue(existing: Catalog, wanted: Iterable[Sentence] = ()) -> Catalog:
+    """What zh.po ought to hold: every msgid of today, with the translation that it has.
+
+    A sentence that was only reworded in English keeps its translation.
+    """
+    wanted = tuple(wanted) or tuple(sentences().values())
+    ids = {sentence.msgid for sentence in wanted}
+    orphans = {str(held.id): held for held in existing if held.id and held.string and str(held.id) not in ids}
     made = Catalog(
         locale="zh_CN",
         project="preflight",
@@ -377,8 +394,12 @@ def catalogue(existing: Catalog) -> Catalog:
         fuzzy=False,
     )
     made.creation_date = made.revision_date = None
-    for sentence in sentences().values():
+    for sentence in wanted:
         held = existing.get(sentence.msgid)
+        if held is None and orphans:
+            nearest = max(orphans, key=lambda old: reworded(old, sentence.msgid))
+            if reworded(nearest, sentence.msgid) >= ALIKE:
+                held = orphans.pop(nearest)
         made.add(
             sentence.msgid,
             string=str(held.string) if held and held.string else "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
@@ -55,3 +56,20 @@ def test_the_file_is_read_as_babel_reads_it():
         judged = {str(entry.id): str(entry.string) for entry in read_po(file) if entry.id and entry.string}
     assert judged == CHINESE
     assert catalogue("tlh") == {}
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_noun_changed_in_english_costs_no_translation(seed: int):
+    """Of one template at random: its own row keeps its Chinese, and every other row is as it was."""
+    choice = random.Random(seed)
+    before = sources.read(sources.ZH)
+    rows = {str(row.id): str(row.string) for row in before if row.id and row.string}
+    candidates = sorted(row for row in rows if PLACEHOLDER.search(row) and len(re.findall(r"\b[a-z]{4,}\b", row)) >= 4)
+    old = choice.choice(candidates)
+    word = choice.choice(re.findall(r"(?<!\{)\b[a-z]{4,}\b(?!\})", PLACEHOLDER.sub("", old)))
+    new = re.sub(rf"(?<!\{{)\b{word}\b(?!\}})", "turbine", old, count=1)
+    near = choice.sample(sorted(rows), 200)
+    wanted = [sources.Sentence(row, [("x.py", 1)]) for row in dict.fromkeys([new, *near]) if row != old]
+    after = {str(row.id): str(row.string) for row in sources.catalogue(before, wanted) if row.id}
+    assert after[new] == rows[old]
+    assert all(after[row] == rows[row] for row in near if row != old)
