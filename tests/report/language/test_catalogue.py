@@ -66,7 +66,7 @@ def test_a_noun_changed_in_english_costs_no_translation(seed: int):
     rows = {str(row.id): str(row.string) for row in before if row.id and row.string}
     candidates = sorted(row for row in rows if PLACEHOLDER.search(row) and len(re.findall(r"\b[a-z]{4,}\b", row)) >= 4)
     old = choice.choice(candidates)
-    word = choice.choice(re.findall(r"(?<!\{)\b[a-z]{4,}\b(?!\})", PLACEHOLDER.sub("", old)))
+    word = choice.choice(nouns[old])
     new = re.sub(rf"(?<!\{{)\b{word}\b(?!\}})", "turbine", old, count=1)
     near = choice.sample(sorted(rows), 200)
     wanted = [sources.Sentence(row, [("x.py", 1)]) for row in dict.fromkeys([new, *near]) if row != old]
