@@ -64,7 +64,8 @@ def test_a_noun_changed_in_english_costs_no_translation(seed: int):
     choice = random.Random(seed)
     before = sources.read(sources.ZH)
     rows = {str(row.id): str(row.string) for row in before if row.id and row.string}
-    candidates = sorted(row for row in rows if PLACEHOLDER.search(row) and len(re.findall(r"\b[a-z]{4,}\b", row)) >= 4)
+    nouns = {row: re.findall(r"(?<!\{)\b[a-z]{4,}\b(?!\})", PLACEHOLDER.sub("", row)) for row in rows}
+    candidates = sorted(row for row, words in nouns.items() if PLACEHOLDER.search(row) and len(words) >= 4)
     old = choice.choice(candidates)
     word = choice.choice(nouns[old])
     new = re.sub(rf"(?<!\{{)\b{word}\b(?!\}})", "turbine", old, count=1)
