@@ -191,7 +191,14 @@ def test_a_hostfile_that_names_others_by_now_is_refused(store, tmp_path):
 def test_what_was_to_be_asked_again_and_was_not_stays_red(store):
     """A run of --last-failed that -k narrowed is no proof of the rest."""
     mtu, clock = (Finding(f"network.{name}", Verdict.FAIL, OF_THREE, "") for name in ("mtu", "clock"))
-    store("a", 9, findings=(mtu, clock), ledger=Counts(expected=6, judged=6, not_asked=0), verdict=Verdict.FAIL, exit_code=1)
+    store(
+        "a",
+        9,
+        findings=(mtu, clock),
+        ledger=Counts(expected=6, judged=6, not_asked=0),
+        verdict=Verdict.FAIL,
+        exit_code=1,
+    )
     passed = (Finding("network.mtu", Verdict.PASS, OF_THREE, ""),)
     store("b", 5, findings=passed, ledger=Counts(expected=3, judged=3, not_asked=1))
     with pytest.raises(UsageError, match="run b was green"):
