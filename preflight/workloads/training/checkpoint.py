@@ -63,7 +63,7 @@ class Checkpoint:
             self.remover = subprocess.Popen(["sh", "-c", words, "sh", self.path], stdin=subprocess.PIPE)
         try:
             with open(self.path + ".part", "wb") as file:
-                written = Synced(file, self._moved)
+                written: Any = Synced(file, self._moved)
                 torch.save({"model": model, "optimizer": optimizer, "step": self.step}, written)
                 written.sync()
             os.replace(self.path + ".part", self.path)
