@@ -175,7 +175,8 @@ def uplink_of(node: NodeFacts, *, backend: Backend, used: Transport | None = Non
         shared = Counter(hca.device for hca in ports)
         cables = Counter(cable for hca in ports if (cable := hca.cable))
         found = tuple(
-            _rdma(hca, node, sharing=shared[hca.device], functions=cables[hca.cable] if hca.cable else 1) for hca in ports
+            _rdma(hca, node, sharing=shared[hca.device], functions=cables[hca.cable] if hca.cable else 1)
+            for hca in ports
         )
         if not network or TRUSTED.match(network):
             # Drivers differ in whether a bond has the rate of one leg or of all.
