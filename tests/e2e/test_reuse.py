@@ -27,7 +27,9 @@ def test_what_was_measured_is_taken_over_until_something_changes(make_lab, tmp_p
     done, first = run("first")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "reused" not in first["ledger"]
-    assert first["notes"] == ["--reuse: measured again: no run of these hosts with these options is certified yet"]
+    assert first["notes"] == [
+        "--reuse: measured again: no --reuse run of these hosts with these options is certified yet"
+    ]
 
     done, again = run("again")
     assert done.returncode == 0, done.stdout + done.stderr

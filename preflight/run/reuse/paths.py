@@ -1,4 +1,4 @@
-"""Do the paths between certified nodes carry what they did? A short burst over each tells, before anything is reused."""
+"""Do the paths between certified nodes carry what they did? A short burst over each tells before a reuse."""
 
 from __future__ import annotations
 

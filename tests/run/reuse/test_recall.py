@@ -18,7 +18,10 @@ def state(tmp_path, monkeypatch):
 def test_the_next_run_takes_over_what_this_one_measured(state, tmp_path):
     """Its proof names the run and the jobs; a changed node, and no run before, are reasons to measure again."""
     asked, run = Asked(options(tmp_path), CHECKS), healthy(2)
-    assert recalled(asked, documents(), reuse=SIX_HOURS) == "no run of these hosts with these options is certified yet"
+    assert (
+        recalled(asked, documents(), reuse=SIX_HOURS)
+        == "no --reuse run of these hosts with these options is certified yet"
+    )
     assert keep(asked, documents(), bench=run.measured_bench, training=None, paths=PATHS) == ""
     found = recalled(asked, documents(), reuse=SIX_HOURS)
     assert isinstance(found, Certificate)
