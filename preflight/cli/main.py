@@ -183,9 +183,7 @@ def _as_last_time(words: argparse.Namespace) -> tuple[argparse.Namespace, tuple[
         raise UsageError(f"--last-failed: the last run was `preflight {verb}`; name the hosts with --hosts")
     parser = Parser(add_help=False)
     words_of_checks(parser, "run")
-    # Where no verb was typed, pytest ran, or a rank of a job, which asks that job's nodes.
-    plain = [word for word in given if word != verb] or _words_of_rank()[1:]
-    before = vars(parser.parse_known_args(plain)[0])
+    before = vars(parser.parse_known_args([word for word in given if word != verb])[0])
     # A site's own checks are asked for by their files; -k and similar options are what --last-failed replaces.
     before["pytest"] = [word for word in before["pytest"] if Path(word.partition("::")[0]).exists()]
     kept = {name: value for name, value in before.items() if name not in ("report_dir", "json", "verbosity")}
@@ -288,7 +286,7 @@ def _diagnose(words: argparse.Namespace) -> int:
 
 
 def _command() -> tuple[str, ...]:
-    return ("preflight", *sys.argv[1:])
+    return ("preflight", *(sys.argv[1:] or _words_of_rank()))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -13,6 +14,7 @@ import msgspec
 
 from preflight import hosts
 from preflight.errors import UsageError
+from preflight.facts import decode
 from preflight.ledger.findings import Verdict
 from preflight.options.options import Options
 from preflight.redact import HIDDEN
@@ -158,12 +160,24 @@ def refuse_other_nodes(past: Past, given: str) -> None:
     """
     if given.startswith(ASKS_FIRST):
         return
+    was = _hostname(past.folder) if given == hosts.LOCAL else ""
+    if was not in ("", socket.gethostname()):  # on a file system that both share
+        raise UsageError(f"--last-failed: run {past.head.run.id} was started on {was}, this is {socket.gethostname()}")
     now = [host.name for host in hosts.parse_hosts(given)]
     if set(now) != set(past.head.nodes):
         raise UsageError(
             f"--last-failed: run {past.head.run.id} was of {hosts.fold(past.head.nodes)}, and {given} is now "
             f"{hosts.fold(now)}; name the hosts with --hosts"
         )
+
+
+def _hostname(folder: Path) -> str:
+    """Whom a run of this machine found it to be; "" where it does not say."""
+    try:
+        found = decode.read(folder / "facts" / f"{hosts.LOCAL}.json").subjects["identity"]["hostname"]
+    except (UsageError, OSError, KeyError):
+        return ""
+    return str(found)
 
 
 def list_text(folder: Path, language: Language = ENGLISH) -> str:

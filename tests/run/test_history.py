@@ -205,3 +205,13 @@ def test_what_was_to_be_asked_again_and_was_not_stays_red(store):
         history.not_green(Options(run_id="now"), OF_THREE)
     with_command(Path("reports/b").resolve(), "preflight", "run", "--hosts=node[1-3]", "--last-failed", "--", "-kmtu")
     assert history.not_green(Options(run_id="now"), OF_THREE) == {"network.clock"}
+
+
+def test_a_run_of_another_machine_is_no_run_of_this_one(store, monkeypatch):
+    """Both are called local, and a file system that they share has the reports of both."""
+    folder = store("20261101-aa", 9)
+    facts = min((folder / "facts").glob("*.json"))
+    facts.rename(folder / "facts" / "local.json")
+    monkeypatch.setattr("socket.gethostname", lambda: "login2")
+    with pytest.raises(UsageError, match=r"run 20261101-aa was started on \S+, this is login2"):
+        history.refuse_other_nodes(history.last_run(), "local")

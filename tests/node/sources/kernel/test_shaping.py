@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from preflight.node.sources import shaping
+from preflight.node.sources.kernel import shaping
 from tests.lab.spaces import call
 
 
@@ -87,7 +87,7 @@ def test_the_kernel_of_a_lab_host_says_what_tc_and_nft_set(make_lab):
     """A queue with its rate, HTB's classes with theirs, and a rule that limits."""
     host = make_lab(1)["node1"]
     host.shape(egress="50mbit", ingress=None)
-    code = "from preflight.node.sources import shaping as s; print(s.by_interface().values(), s.rate_limits('/proc'))"
+    code = "from preflight.node.sources.kernel import shaping as s\nprint(s.by_interface(), s.rate_limits('/proc'))"
     program = [*host.space.enter("net"), "python3", "-c", code]
     assert "'tbf 50 Mbit/s'" in call(program)
     tc = [*host.space.enter("net"), "tc"]
