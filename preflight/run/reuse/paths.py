@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Of all rounds together, in each of which every node sends to one peer, and of one: of a stream the first 0.1 s, in
 # which a shaper's bucket empties, do not count.
-BURSTS_SECONDS, SHORTEST_SECONDS = 0.6, 0.15
+BURSTS_SECONDS, SHORTEST_SECONDS = 0.45, 0.15
 LEAST = 0.5  # of what the path carried as the run was certified; a busy node may halve a short burst, not three
 LOOKS = 3
 SECONDS = 30.0
