@@ -232,6 +232,7 @@ POLLING = {
     "preflight/workloads/attendance.py",
     "preflight/workloads/meeting.py",
     "preflight/workloads/rank/traces.py",
+    "preflight/workloads/rank/world.py",
     "preflight/workloads/training/checkpoint.py",
     "preflight/launch/launchers/ray/start.py",
 }

@@ -131,18 +131,23 @@ def _epilog(verb: Verb) -> str:
 
 
 def _run(words: argparse.Namespace) -> int:
+    given = _command()
+    if words.last_failed and words.hosts is None:
+        words, given = _as_last_time(words)
+    return _run_given(words, given)
+
+
+def _run_given(words: argparse.Namespace, given: tuple[str, ...]) -> int:
+    """A run with these words, which the command line `given` says in full."""
     from preflight.cli.allocate import request_in, run_inside
     from preflight.cli.run import run_checks
     from preflight.cli.together import is_asked, run_as_rank
 
-    if words.last_failed and words.hosts is None:
-        words = _as_last_time(words)
     if is_asked(words.hosts, os.environ):
-        return run_as_rank(partial(_run, words), seconds=_deadline_of(words))
+        return run_as_rank(partial(_run_given, words, given), seconds=_deadline_of(words))
     request = request_in(words.hosts)
     if request is not None:
-        return run_inside(request, sys.argv[1:])
-    given = _command()
+        return run_inside(request, given[1:])
     after = given[given.index("--") + 1 :] if "--" in given else ()
     asked = words.pytest[: len(words.pytest) - len(after)]
     for word in asked:
@@ -162,13 +167,20 @@ def _deadline_of(words: argparse.Namespace) -> float:
     return Options(**{name: value for name, value in given.items() if value is not None}).deadline_seconds
 
 
-def _as_last_time(words: argparse.Namespace) -> argparse.Namespace:
-    """These words over those of the last run: its hosts, its launch files, its settings; the report is a new one."""
-    from preflight.run.history import last_command
+def _as_last_time(words: argparse.Namespace) -> tuple[argparse.Namespace, tuple[str, ...]]:
+    """These words over those of the last run: its hosts, its launch files, its settings; the report is a new one.
 
-    command = last_command()
-    given = [re.sub("^--preflight-", "--", word) for word in command[1:]]
+    With them the command line that says all of it: what is typed again from the report of this run asks the same nodes.
+    """
+    from preflight.options.options import OPTIONS
+    from preflight.options.table import words_of
+    from preflight.run.history import last_run, refuse_other_nodes
+
+    last = last_run()
+    given = [re.sub("^--preflight-", "--", word) for word in last.head.run.command[1:]]
     verb = next((word for word in given if word in VERBS), "")
+    if verb not in ("", "run"):
+        raise UsageError(f"--last-failed: the last run was `preflight {verb}`; name the hosts with --hosts")
     parser = Parser(add_help=False)
     words_of_checks(parser, "run")
     before = vars(parser.parse_known_args([word for word in given if word != verb])[0])
@@ -176,9 +188,11 @@ def _as_last_time(words: argparse.Namespace) -> argparse.Namespace:
     before["pytest"] = [word for word in before["pytest"] if Path(word.partition("::")[0]).exists()]
     kept = {name: value for name, value in before.items() if name not in ("report_dir", "json", "verbosity")}
     now = {name: value for name, value in vars(words).items() if value not in (None, False, [])}
-    if verb not in ("", "run"):
-        raise UsageError(f"--last-failed: the last run was `preflight {verb}`; name the hosts with --hosts")
-    return argparse.Namespace(**{**vars(words), **kept, **now})
+    merged = {**vars(words), **kept, **now}
+    merged["hosts"] = merged["hosts"] or "local"
+    refuse_other_nodes(last, merged["hosts"])
+    extra = ["--", *merged["pytest"]] if merged["pytest"] else []
+    return argparse.Namespace(**merged), ("preflight", "run", *words_of(OPTIONS, merged, "run"), *extra)
 
 
 def _bench(words: argparse.Namespace) -> int:
@@ -272,7 +286,7 @@ def _diagnose(words: argparse.Namespace) -> int:
 
 
 def _command() -> tuple[str, ...]:
-    return ("preflight", *sys.argv[1:])
+    return ("preflight", *(sys.argv[1:] or _words_of_rank()))
 
 
 @dataclass(frozen=True)

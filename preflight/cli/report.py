@@ -38,7 +38,9 @@ def show_report(
     verbosity: str = "summary",
     language: Language = ENGLISH,
 ) -> int:
-    """A finished run in the format asked for, with the exit code it had; as nagios with that of its state.
+    """A finished run in the format asked for -> 0 once it is shown, so that `> f && sh f` goes on.
+
+    As nagios the code of its state; of a run that never finished that of the run, which is not 0.
 
     With an earlier run beside it, also what has changed since.
     """
@@ -69,7 +71,7 @@ def show_report(
         width = shutil.get_terminal_size((100, 24)).columns
         how = {"directory": str(folder), "width": width, "colour": wants_colour(), "language": language}
         print(TELLING[verbosity](report, **how), end="")
-    return report.exit_code
+    return 0 if report.finished else report.exit_code
 
 
 def show_choice(folder: Path, need: int, wanted: str, language: Language = ENGLISH) -> int:

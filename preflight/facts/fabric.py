@@ -34,11 +34,18 @@ class Hca:
     port: RdmaPort
     open_error: str | Missing = NOT_REPORTED
     kind: str = ""  # adapters of one kind are the same model; "" where that is not known
+    card: str = ""  # functions of one card have the same; "" where that is not known
 
     @property
     def name(self) -> str:
         """The port as NCCL_IB_HCA names it: "mlx5_0:1"."""
         return f"{self.device}:{self.port.number}"
+
+    @property
+    def cable(self) -> tuple[str, str] | None:
+        """The card and its port: several PCIe functions of one port share its cable; None where it is not known."""
+        label = self.port.label
+        return (self.card, label) if self.card and isinstance(label, str) else None
 
     @property
     def is_roce(self) -> bool:
@@ -79,7 +86,9 @@ class Hca:
 def hcas(rdma: Rdma) -> tuple[Hca, ...]:
     """All ports of all devices, in the devices' order."""
     return tuple(
-        Hca(device.name, port, device.open_error, _kind(device)) for device in rdma.devices for port in device.ports
+        Hca(device.name, port, device.open_error, _kind(device), device.card if isinstance(device.card, str) else "")
+        for device in rdma.devices
+        for port in device.ports
     )
 
 

@@ -16,6 +16,7 @@ STAGES = (
     "communicator",
     "first_step",
     "running",
+    "pairs",
     "checking",
     "checkpoint",
     "done",
@@ -26,8 +27,9 @@ AGENT_SECONDS = 75.0  # of one in stage start, where a launcher's agent imports 
 # For one operation of NCCL. InfiniBand sends again for 30 s (NCCL_IB_TIMEOUT=20: 4.3 s, seven times) before it gives
 # up and names the peer; the ranks themselves end 5 s later, for the case that torch's watchdog does not.
 WAIT_SECONDS = 45.0
+COLD_SECONDS = 15.0  # more, where the communicator is made: CUDA and NCCL load their code
 # What a job is given beside its work, so that a rank that hangs is named within the job's time.
-RESERVE_SECONDS = SECONDS["import"] + WAIT_SECONDS + 5.0
+RESERVE_SECONDS = SECONDS["import"] + WAIT_SECONDS + COLD_SECONDS + 5.0
 
 
 @dataclass

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from preflight.hosts import fold
-from preflight.measure.links import NVLS_PLATEAU_BYTES, TCP_STREAM_SURE_GBITS, Inside, Uplink
+from preflight.measure.links import NVLS_PLATEAU_BYTES, TCP_STREAM_SURE_GBITS, Inside, Uplink, added_up
 from preflight.measure.slow import usual as usual_stream
 from preflight.results import Expected, Stream
 
@@ -174,7 +174,7 @@ def _bound(nodes: Mapping[str, Node], use: Use, lines: list[str]) -> float | Non
     if not all(node.uplink.is_bounded for node in nodes.values()):
         lines.append("no upper limit is known for such ports")
         return None
-    if use.together > 1 or (not use.has_log and any(node.inside.rack for node in nodes.values())):
+    if use.together > 1 or (not use.has_log and any(bool(node.inside.racks) for node in nodes.values())):
         lines.append("NVLink may join these nodes, so nothing bounds them")
         return None
     n, g = use.world_size, use.ranks_per_node
@@ -221,10 +221,19 @@ def _over_a_rack(nodes: Mapping[str, Node], use: Use) -> Expected | None:
     inside = min((node.inside for node in nodes.values()), key=lambda one: one.ring)
     if math.isinf(inside.ring) or use.op == "all_to_all":
         return None
-    adds_up = use.op == "all_reduce" and use.name in ("NVLS", "NVLS_TREE") and inside.rack
-    figure = inside.rack if adds_up else inside.pair if use.op == "sendrecv" else inside.ring
+    adds_up = use.op == "all_reduce" and use.name in ("NVLS", "NVLS_TREE") and bool(inside.racks)
+    figure = inside.pair if use.op == "sendrecv" else inside.ring
+    figure, least = _added_up_in_rack(inside.racks, use.world_size) if adds_up else (figure, figure)
     line = f"NVLink joins the {len(nodes)} nodes (MNNVL){' with NVLS' if adds_up else ''}: {figure:.5g} GB/s"
-    return _expectation(figure, figure, None, [line])
+    return _expectation(figure, least, None, [line])
+
+
+def _added_up_in_rack(published: Sequence[tuple[int, float]], gpus: int) -> tuple[float, float]:
+    """What is usual over so many GPUs of a rack, and the least: no more than fewer GPUs have shown."""
+    count, figure = max((row for row in published if row[0] <= gpus), default=published[0])
+    most = max(value for _, value in published)
+    usual = min(most, figure * added_up(gpus) / added_up(count))
+    return usual, min(usual, figure)
 
 
 def _by_streams(nodes: Mapping[str, Node], unknown: list[str], streams: Sequence[Stream]) -> Expected | None:

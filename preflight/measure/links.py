@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # One TCP stream on one core carries this much anywhere; on faster links the processor may be the limit.
 TCP_STREAM_SURE_GBITS = 10.0
 PCIE_EFFICIENCY = 0.88  # of what the coding leaves: headers and flow control
+NARROW_LANES, NARROW_EFFICIENCY = 4, 0.777  # 12.25 of 15.75 GB/s is what one function of a DGX Spark shows (Gen5 x4)
 ROCE_MTUS = (4096, 2048, 1024, 512, 256)
 LEAST_OF_EFA = 0.6  # of its ports' rate: 300 of 400 GB/s is what AWS wants of a p5, 377 of 400 what a p6-b200 shows
 LEAST_OF_PLUGIN = 0.4  # of the ports beside the training interface: Google accepts 60 of 100 GB/s over TCPX
@@ -45,21 +46,23 @@ class GpuLink(NamedTuple):
     ring: float  # of one link, what a ring reaches (NCCL's own constants SM70_NVLINK_BW to SM100_NVLINK_BW)
     raw: float  # of one link, by the specification
     nvls: float = 0.0  # of one link, busbw of an all-reduce that the switches add up
-    rack: float = 0.0  # busbw of an all-reduce over a rack that is one NVLink domain
+    racks: tuple[tuple[int, float], ...] = ()  # busbw of such an all-reduce over so many GPUs of several trays
     nvls_below: float = 1.0  # the share of it that smaller all-reduces reach, up to NVLS_PLATEAU_BYTES
 
 
 # NVLS: 475 to 482 on H100 and H200 (NVIDIA/nccl-tests#309, stas00/ml-engineering), 215 on H800 (aliyun/SimAI),
-# 838 to 846 on B200; racks: 846 on GB200 (CoreWeave, nccl-tests), 937 on GB300 (Azure).
+# 838 to 846 on B200, of 8 GPUs each; racks: 846 on 72 GB200 (CoreWeave, nccl-tests), 937 on 72 GB300 (Azure) and 697
+# on 8 of them in two trays, of GB200 the same share.
 NVLINKS = (
     GpuLink("P100", 18.0, 20.0),
     GpuLink("V100", 20.0, 25.0),
     GpuLink("A100|A800", 20.0, 25.0),
     GpuLink("H100|H200|H800|H20|GH200", 20.6, 25.0, 26.4),
-    GpuLink("GB200", 40.1, 50.0, 46.6, 846.0, 0.88),
-    GpuLink("GB300", 40.1, 50.0, 46.6, 937.0, 0.88),
-    GpuLink("B200|B300", 40.1, 50.0, 46.6, 0.0, 0.88),
+    GpuLink("GB200", 40.1, 50.0, 46.6, ((8, 629.0), (72, 846.0)), 0.88),
+    GpuLink("GB300", 40.1, 50.0, 46.6, ((8, 697.0), (72, 937.0)), 0.88),
+    GpuLink("B200|B300", 40.1, 50.0, 46.6, nvls_below=0.88),
 )
+NVLS_GPUS = 8  # that the figures of nodes are of
 NVLS_PLATEAU_BYTES = 8 << 30  # B200: 838 at 8 GiB, 740 at 4 GiB (stas00/ml-engineering, network/README.md)
 
 
@@ -85,6 +88,7 @@ class Nic:
     transport: Literal["InfiniBand", "RoCE", "TCP", "EFA"]
     mtu_bytes: int
     slot_gbytes_per_s: float = math.inf  # what its share of the PCIe slot carries; inf where unknown
+    functions: int = 1  # that share its cable, and each report the rate of all of it
 
     @property
     def efficiency(self) -> float:
@@ -101,11 +105,12 @@ class Nic:
     @property
     def gbytes_per_s(self) -> float:
         """What it can carry in one direction."""
-        return min(self.rate_gbits / 8 * self.efficiency, self.slot_gbytes_per_s)
+        return min(self.rate_gbits / 8 * self.efficiency / self.functions, self.slot_gbytes_per_s)
 
     def __str__(self) -> str:
         share = f"{self.efficiency:.4f} ({self.transport}, mtu {self.mtu_bytes})"
-        wire = self.rate_gbits / 8 * self.efficiency
+        wire = self.rate_gbits / 8 * self.efficiency / self.functions
+        share += f" / {self.functions} functions of one cable" if self.functions > 1 else ""
         slot = f", but its PCIe slot carries {self.slot_gbytes_per_s:.5g}" if self.slot_gbytes_per_s < wire else ""
         return f"{self.name} {self.rate_gbits:g} Gbit/s / 8 x {share} = {wire:.5g} GB/s{slot}"
 
@@ -149,7 +154,7 @@ class Inside:
     most: float = math.inf  # what the links carry by their specification
     nvls: float = 0.0  # busbw of an all-reduce that switches add up; 0 where they cannot
     nvls_below: float = 1.0  # the share of it below NVLS_PLATEAU_BYTES
-    rack: float = 0.0  # busbw of an all-reduce where NVLink joins nodes
+    racks: tuple[tuple[int, float], ...] = ()  # busbw of such an all-reduce where NVLink joins nodes, by GPUs
 
 
 ALONE = Inside("", math.inf, math.inf, math.inf)  # one rank a node
@@ -168,7 +173,11 @@ def uplink_of(node: NodeFacts, *, backend: Backend, used: Transport | None = Non
             return _efa(node)
         ports = [hca for hca in chosen_hcas(node.rdma, node.value("NCCL_IB_HCA")) if hca.is_active]
         shared = Counter(hca.device for hca in ports)
-        found = tuple(_rdma(hca, node, sharing=shared[hca.device]) for hca in ports)
+        cables = Counter(cable for hca in ports if (cable := hca.cable))
+        found = tuple(
+            _rdma(hca, node, sharing=shared[hca.device], functions=cables[hca.cable] if hca.cable else 1)
+            for hca in ports
+        )
         if not network or TRUSTED.match(network):
             # Drivers differ in whether a bond has the rate of one leg or of all.
             return Uplink(found, is_bounded=not any("bond" in hca.device for hca in ports))
@@ -198,7 +207,7 @@ def inside_of(node: NodeFacts, *, ranks: int) -> Inside:
         return UNKNOWN
     if ranks < 2:
         return ALONE
-    found = [_of_gpu(gpu, can_add_up=node.gpu.switches > 0 and ranks > 2) for gpu in gpus] if joined else []
+    found = [_of_gpu(gpu, gpus=ranks, can_add_up=node.gpu.switches > 0 and ranks > 2) for gpu in gpus] if joined else []
     if found and all(one.kind == "NVLink" for one in found):
         return min(found, key=lambda one: one.ring)
     for mesh in MESHES:
@@ -221,17 +230,26 @@ def slot_gbytes_per_s(function: PciFunction | Missing, *, at_work: bool = False)
     most = function.speed_max
     speed = most if at_work and not isinstance(most, Missing) else function.speed
     coding = 128 / 130 if speed >= 8 else 0.8
-    return speed / 8 * function.width * coding * PCIE_EFFICIENCY
+    efficiency = NARROW_EFFICIENCY if function.width <= NARROW_LANES else PCIE_EFFICIENCY
+    return speed / 8 * function.width * coding * efficiency
 
 
-def _of_gpu(gpu: Gpu, *, can_add_up: bool) -> Inside:
+def _of_gpu(gpu: Gpu, *, gpus: int, can_add_up: bool) -> Inside:
     row = next((row for row in NVLINKS if re.search(rf"\b({row.pattern})\b", gpu.name)), None)
     if row is None or isinstance(gpu.links, Missing) or not gpu.links.active:
         return UNKNOWN
     links = gpu.links.active
     ring = links * row.ring * (USUAL_OF_BRIDGE if BRIDGED.search(gpu.name) else 1.0)
-    nvls = links * row.nvls if can_add_up else 0.0
-    return Inside("NVLink", ring, ring, ring, links * row.raw, nvls, row.nvls_below, row.rack)
+    nvls = links * row.nvls * min(1.0, added_up(gpus) / added_up(NVLS_GPUS)) if can_add_up else 0.0
+    return Inside("NVLink", ring, ring, ring, links * row.raw, nvls, row.nvls_below, row.racks)
+
+
+def added_up(gpus: int) -> float:
+    """What the bus bandwidth of an all-reduce follows that switches add up (NVLS), with the number of its GPUs.
+
+    Each sends all of its data and, of the sum, one part in n: 2(n-1)/n over 1 + 1/n, less for few GPUs.
+    """
+    return (gpus - 1) / (gpus + 1)
 
 
 def _may_use_rdma(node: NodeFacts) -> bool:
@@ -288,15 +306,16 @@ def _rate(hca: Hca) -> float:
     return rate
 
 
-def _rdma(hca: Hca, node: NodeFacts, *, sharing: int) -> Nic:
+def _rdma(hca: Hca, node: NodeFacts, *, sharing: int, functions: int) -> Nic:
     slot = next(slot_gbytes_per_s(device.pci) for device in node.rdma.devices if device.name == hca.device) / sharing
     rate = _rate(hca)
     if hca.port.link_layer == "InfiniBand":
         mtu = hca.port.active_mtu
-        return Nic(hca.name, rate, "InfiniBand", 4096 if isinstance(mtu, Missing) else mtu, slot)
+        return Nic(hca.name, rate, "InfiniBand", 4096 if isinstance(mtu, Missing) else mtu, slot, functions)
     netdevs = [gid.netdev for gid in hca.port.gids if not isinstance(gid.netdev, Missing)]
     if not netdevs:
         raise FactMissing(f"MTU of {hca.name}", "no netdev in its GID table", "absent")
     # RoCE's MTU is the largest power of two that fits the netdev's with its headers.
     room = node.network.interface(netdevs[0]).mtu - 58
-    return Nic(hca.name, rate, "RoCE", next((mtu for mtu in ROCE_MTUS if mtu <= room), ROCE_MTUS[-1]), slot)
+    mtu = next((mtu for mtu in ROCE_MTUS if mtu <= room), ROCE_MTUS[-1])
+    return Nic(hca.name, rate, "RoCE", mtu, slot, functions)

@@ -62,7 +62,7 @@ def spaces(job: Job) -> tuple[Space, ...]:
 def job_of(job: Job, rounds: Sequence[Sequence[tuple[int, int]]]) -> Job:
     """The job of the pairs, on the ranks of the benchmark."""
     settings: dict[str, Any] = {
-        **{name: job.settings[name] for name in ("backend", "join_seconds") if name in job.settings},
+        **{name: job.settings[name] for name in ("backend", "join_seconds", "wait_seconds") if name in job.settings},
         "operations": [],
         "pairs": [[list(pair) for pair in pairs] for pairs in rounds],
     }

@@ -127,6 +127,18 @@ def add_options(parser: argparse.ArgumentParser, options: Mapping[str, Option], 
             groups[row.subject].add_argument(*names, dest=row.field, **row.words(with_choices=True))
 
 
+def words_of(options: Mapping[str, Option], values: Mapping[str, Any], verb: str) -> list[str]:
+    """The words of a verb's command line that give these values, by field; what is None or False was not given."""
+    words: list[str] = []
+    for field, row in options.items():
+        value, name = values.get(field), f"--{row.name_in(verb)}"
+        if row.is_flag:
+            words += [name] if value else []
+        elif value is not None:
+            words += [f"{name}={one}" for one in (value if row.is_list else [value])]
+    return words
+
+
 def canonical(row: Option) -> str:
     """The name in pytest that no other plugin has."""
     return f"--preflight-{row.name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -13,6 +14,7 @@ import msgspec
 
 from preflight import hosts
 from preflight.errors import UsageError
+from preflight.facts import decode
 from preflight.ledger.findings import Verdict
 from preflight.options.options import Options
 from preflight.redact import HIDDEN
@@ -29,6 +31,7 @@ from preflight.run import stored
 LAST, LAST_GOOD = "last", "last-good"
 REPORTS = Path("reports")
 OURS = {*FILES.values(), "facts", "logs"}
+ASKS_FIRST = ("slurm:", "torchrun")  # HOSTS that are known once the job runs that asks for them
 TREND_FACTS = 50  # runs
 RUNNING_AT_MOST = timedelta(days=1)  # the longest --deadline: an unfinished run that began earlier is over
 
@@ -97,8 +100,8 @@ def baseline(options: Options, names: Collection[str]) -> Snapshot | None:
     return None if newest is None else _snapshot(str(newest.folder))
 
 
-def last_of(options: Options, names: Collection[str]) -> Past | None:
-    """The newest finished run of these nodes, in `reports` or beside this run's own folder."""
+def finished_of(options: Options, names: Collection[str]) -> list[Past]:
+    """The finished runs of these nodes, in `reports` or beside this run's own folder, the newest first."""
     places = {place.resolve() for place in (REPORTS, options.folder.parent)}
     found = [
         past
@@ -106,34 +109,75 @@ def last_of(options: Options, names: Collection[str]) -> Past | None:
         for past in runs(place)
         if past.head.finished and set(past.head.nodes) == set(names) and past.folder != options.folder.resolve()
     ]
-    return max(found, key=lambda past: past.head.run.started, default=None)
+    return sorted(found, key=lambda past: past.head.run.started, reverse=True)
 
 
 def not_green(options: Options, names: Collection[str]) -> frozenset[str]:
     """The checks that failed, were not measured or warned in the last run of these nodes.
 
+    Those too that such a run was to ask again, and did not: it was given -k, or was stopped.
     Raises UsageError where there was no such run, and where all was green: then there is nothing to ask again.
     """
-    past = last_of(options, names)
-    if past is None:
+    past = finished_of(options, names)
+    if not past:
         raise UsageError(f"--last-failed: no finished run of {hosts.fold(names)} in {REPORTS}; leave the option out")
-    report = read_json(past.folder / FILES["json"])
-    red = {finding.check for finding in report.findings if finding.counted not in (Verdict.PASS, Verdict.SKIP)}
+    red: set[str] = set()
+    judged: set[str] = set()
+    for run in past:
+        findings = read_json(run.folder / FILES["json"]).findings
+        red |= {one.check for one in findings if one.counted not in (Verdict.PASS, Verdict.SKIP)} - judged
+        judged |= {one.check for one in findings}
+        if not {"--last-failed", "--preflight-last-failed"} & {*run.head.run.command}:
+            break
     if not red:
-        raise UsageError(f"--last-failed: run {report.run.id} was green; leave the option out to ask everything again")
+        newest = past[0].head.run.id
+        raise UsageError(f"--last-failed: run {newest} was green; leave the option out to ask everything again")
     return frozenset(red)
 
 
-def last_command() -> tuple[str, ...]:
-    """The command line of the newest finished run in `reports`. Raises UsageError where there is none."""
+def last_run() -> Past:
+    """The newest finished run in `reports`, whose command line says what to ask again.
+
+    Raises UsageError where there is none, or where it does not say it: a secret was left out, or it judged another run.
+    """
     past = next((run for run in runs(REPORTS) if run.head.finished), None)
     if past is None:
         raise UsageError(f"--last-failed: no finished run in {REPORTS}; name the hosts with --hosts")
-    if any(HIDDEN in word for word in past.head.run.command):
+    command = past.head.run.command
+    if any(HIDDEN in word for word in command):
         raise UsageError(
             f"--last-failed: the command line of run {past.head.run.id} held a secret; give its options again"
         )
-    return past.head.run.command
+    if any(word.partition("=")[0] in ("--from", "--preflight-from") for word in command):
+        raise UsageError(f"--last-failed: run {past.head.run.id} judged a stored run; name the hosts with --hosts")
+    return past
+
+
+def refuse_other_nodes(past: Past, given: str) -> None:
+    """Raise UsageError where HOSTS no longer names the nodes of that run: its hostfile has changed, or the allocation.
+
+    What asks for its nodes first, a partition of Slurm, has none yet.
+    """
+    if given.startswith(ASKS_FIRST):
+        return
+    was = _hostname(past.folder) if given == hosts.LOCAL else ""
+    if was not in ("", socket.gethostname()):  # on a file system that both share
+        raise UsageError(f"--last-failed: run {past.head.run.id} was started on {was}, this is {socket.gethostname()}")
+    now = [host.name for host in hosts.parse_hosts(given)]
+    if set(now) != set(past.head.nodes):
+        raise UsageError(
+            f"--last-failed: run {past.head.run.id} was of {hosts.fold(past.head.nodes)}, and {given} is now "
+            f"{hosts.fold(now)}; name the hosts with --hosts"
+        )
+
+
+def _hostname(folder: Path) -> str:
+    """Whom a run of this machine found it to be; "" where it does not say."""
+    try:
+        found = decode.read(folder / "facts" / f"{hosts.LOCAL}.json").subjects["identity"]["hostname"]
+    except (UsageError, OSError, KeyError):
+        return ""
+    return str(found)
 
 
 def list_text(folder: Path, language: Language = ENGLISH) -> str:

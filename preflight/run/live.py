@@ -28,6 +28,7 @@ from preflight.results import Bench, Mesh, Rendezvous, Training
 from preflight.run import interpreters, jobs, jumps, topology, turns
 from preflight.run.moved import confirmed
 from preflight.run.progress import Progress
+from preflight.run.reuse import paths
 from preflight.run.reuse.certificates import Asked
 from preflight.run.reuse.recall import keep, recalled
 from preflight.run.source import Measurements
@@ -72,6 +73,7 @@ class Run:
         self._mesh: Mesh | None = None
         self._bench: Bench | None = None
         self._training: Training | None = None
+        self._paths: dict[str, float] | None = None  # what a burst over each carried, with --reuse
 
     @property
     def fleet(self) -> Fleet:
@@ -187,18 +189,43 @@ class Run:
         if reuse is None or not checks:
             return
         found = recalled(Asked(self.options, checks), self.documents, reuse=reuse)
-        if isinstance(found, str):
-            self.notes.append(f"--reuse: measured again: {found}")
+        why = found if isinstance(found, str) else ""
+        why = self._probe({} if isinstance(found, str) else found.paths) or why
+        if isinstance(found, str) or why:
+            self.notes.append(f"--reuse: measured again: {why}")
             return
         self._bench, self._training = found.bench, found.training
         self.proof = found.proof()
+        unread = [node.name for node in self.cluster if paths.hides_limits(node)]
+        if unread:
+            self.notes.append(f"--reuse: the packet filter of {fold(unread)} is shown to root alone: only bursts tell")
+
+    def _probe(self, before: dict[str, float]) -> str:
+        """Send a burst over each path -> why what was measured no longer holds; "" where every path carries the same.
+
+        What no fact says shows here: a limit in a switch, or on a node whose packet filter we may not read.
+        """
+        self._begin("paths: sending a short burst over each")
+        addresses = mesh.addresses_of(self.cluster)
+        work = partial(paths.probed, self.fleet.sessions, addresses, before)
+        try:
+            self._needs_all()
+            found = self.stages.timed("paths", lambda: self._within(paths.SECONDS, work))
+        except PreflightError as error:
+            return f"the paths between the nodes could not be tried: {error}"
+        self._paths = found if all(found.values()) else None
+        return paths.slower(before, found)
 
     def certify(self, checks: tuple[str, ...]) -> None:
         """After a run that ended well with --reuse: leave a certificate of what it measured itself."""
         if self.options.reuse is None or self.proof is not None or not (self._bench or self._training):
             return
+        if self._paths is None:
+            self.notes.append("--reuse: no certificate is written: the paths between the nodes could not all be tried")
+            return
         asked = Asked(self.options, checks)
-        trouble = keep(asked, self.documents, bench=self._bench, training=self._training)
+        measured: dict[str, Any] = {"bench": self._bench, "training": self._training, "paths": self._paths}
+        trouble = keep(asked, self.documents, **measured)
         if trouble:
             self.notes.append(f"--reuse: no certificate could be written: {trouble}")
 

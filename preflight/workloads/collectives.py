@@ -12,7 +12,6 @@ Settings are a JSON object: PREFLIGHT_SETTINGS='{"backend": "nccl", "operations"
 from __future__ import annotations
 
 import gc
-import math
 import os
 import time
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from preflight.workloads.bench.settings import Settings
 from preflight.workloads.bench.sizes import sizes_of
 from preflight.workloads.bench.trial import Trial
 from preflight.workloads.rank.life import live
+from preflight.workloads.rank.limits import Planned, of_a_call
 from preflight.workloads.rank.records import Records
 from preflight.workloads.rank.traces import keep_what_is_written
 from preflight.workloads.rank.world import joined, leave_together, load_torch, meet
@@ -43,6 +43,7 @@ def join(*, settings: Settings, records: Records) -> Place:
         wait_seconds=settings.wait_seconds,
         import_seconds=load_torch(records),
         records=records,
+        planned=Planned(rounds=len(settings.pairs), message_bytes=settings.message_bytes),
         # Not where groups are made later: a group is then split from all ranks, and idle ones would have to help.
         is_bound=not settings.rounds,
     )
@@ -126,7 +127,7 @@ def time_until_settled(trial: Trial, *, began: float, settings: Settings, record
 
     def once() -> float:
         took = trial.once()
-        records.moved = time.monotonic()  # progress: the next one may be slow too, and no rank is lost
+        records.advance()  # the next one may be slow too, and no rank is lost
         return took
 
     warm_up = largest([once() for _ in range(max(1, settings.warmup))], place=place)
@@ -195,16 +196,16 @@ def work(given: dict[str, Any], records: Records) -> None:
     records.stage("running")
     if settings.device_seconds and is_nccl:
         measure_device(settings=settings, place=place, records=records)
-    patience = timedelta(seconds=settings.wait_seconds if is_nccl else settings.join_seconds)
-    mine = places(settings.rounds, place=place, patience=patience) if settings.rounds else [place]
+    seconds = settings.wait_seconds if is_nccl else settings.join_seconds
+    patience = timedelta(seconds=of_a_call(records.planned, seconds=seconds))
+    mine = places(settings.rounds, place=place, patience=patience, records=records) if settings.rounds else [place]
     ahead = Ahead(len(settings.operations) * max(1, len(settings.sizes)) * len(mine), settings.cap_seconds)
     for number, here in enumerate(mine):
         if here is not None:
             sweep(settings=settings, place=here, records=records, ahead=ahead)
         if settings.rounds:
-            records.moved = math.inf  # other groups may take long
-            end_together(place, f"round {number}")
-            records.moved = time.monotonic()
+            with records.while_others_work():
+                end_together(place, f"round {number}")
     if nccl_log:
         dumps = {name.lower(): nccl_dump(f"{nccl_log}-{name}") for name in DUMPS}
         records.send({"record": "nccl_log", "lines": nccl_lines(nccl_log), **dumps})
@@ -212,11 +213,14 @@ def work(given: dict[str, Any], records: Records) -> None:
         alone = replace(settings, operations=("all_reduce",))
         sweep(settings=alone, place=over_a_ring(place, patience=patience), records=records, ahead=ahead)
     if settings.pairs:
+        records.stage("pairs")
         exchange(settings=settings, place=place, records=records)
-        end_together(place, "pairs")  # a rank that leaves early may lose its last message
+        with records.while_others_work():
+            end_together(place, "pairs")  # a rank that leaves early may lose its last message
     if is_nccl:
-        records.moved = math.inf
-        end_together(place, "end")  # NCCL still sends after its kernel has ended: no rank leaves before all are done
+        with records.while_others_work():
+            # NCCL still sends after its kernel has ended: no rank leaves before all are done.
+            end_together(place, "end")
 
 
 def main() -> int:

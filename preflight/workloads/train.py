@@ -14,10 +14,11 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import time
+from dataclasses import replace
 from typing import Any
 
 from preflight.workloads.rank.life import live
+from preflight.workloads.rank.limits import Planned
 from preflight.workloads.rank.records import Records
 from preflight.workloads.rank.traces import keep_what_is_written
 from preflight.workloads.rank.world import joined, leave_together, load_torch, meet
@@ -33,6 +34,8 @@ from preflight.workloads.training.quota import Quota
 from preflight.workloads.training.settings import Settings
 from preflight.workloads.training.trainee import Trainee
 
+STATES = 3  # that a checkpoint holds of each parameter: itself, and AdamW's two moments
+
 
 def join(*, settings: Settings, records: Records) -> Place:
     """Import torch, meet the other ranks, and exchange a first word with them."""
@@ -44,6 +47,7 @@ def join(*, settings: Settings, records: Records) -> Place:
         wait_seconds=settings.wait_seconds,
         import_seconds=import_seconds,
         records=records,
+        planned=Planned(),
     )
     place = Place(
         rank=world.rank,
@@ -53,6 +57,7 @@ def join(*, settings: Settings, records: Records) -> Place:
         first_here=world.rank - int(os.environ.get("LOCAL_RANK", "0")),
         life=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
         store=world.store,
+        moved=records.advance,
     )
     if "ACCELERATE_MIXED_PRECISION" in os.environ:
         look_through_accelerate(place)
@@ -90,7 +95,7 @@ def train(*, settings: Settings, place: Place, records: Records) -> None:
     # Of the very model that is trained, before its first step; what is hung on that later is not on this one.
     start.load_state_dict({name: whole(value) for name, value in trainee.model.state_dict().items()})
     batches, data_seconds = data.load()
-    checkpoint = Checkpoint(settings=settings, place=place)
+    checkpoint = Checkpoint(settings=settings, place=place, records=records)
 
     found: dict[str, Any] = {"data_seconds_median": data_seconds}
     begin = checkpoint.read_into(trainee) if settings.drill and place.life else 0
@@ -101,13 +106,14 @@ def train(*, settings: Settings, place: Place, records: Records) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         trainee.wire.keeps_what_is_sent = number == 0
         steps.append(trainee.timed_step(batches[number]))
-        records.moved = time.monotonic()
         if number == 0:
             gc.freeze()  # what torch has imported until now stays to the end: no step is to wait for a look through it
             gc.enable()
             found |= check_first_step(trainee, start, data=data)
             records.stage("running")
         if number + 1 == checkpoint.step and checkpoint.path:
+            size = sum(parameter.numel() * parameter.element_size() for parameter in start.parameters())
+            records.planned = replace(records.planned, stored_bytes=STATES * size)
             records.stage("checkpoint")
             checkpoint.write(trainee)
             records.stage("running")
@@ -117,8 +123,10 @@ def train(*, settings: Settings, place: Place, records: Records) -> None:
 
     found["quota_periods_stopped"], found["quota_periods"] = quota.held()
     records.stage("checking")
-    found["parameters_digest"] = digest(list(trainee.model.parameters()))
-    found["optimizer_digest"] = digest(trainee.optimizer_state()) if settings.strategy == "ddp" else ""
+    found["parameters_digest"] = digest(list(trainee.model.parameters()), moved=place.moved)
+    found["optimizer_digest"] = (
+        digest(trainee.optimizer_state(), moved=place.moved) if settings.strategy == "ddp" else ""
+    )
     found |= check_samples(data) | check_again(start, batches, steps, data=data)
     found["alone_step_seconds_median"] = time_alone(start, batches, data=data)
     if checkpoint.path:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,8 @@ __all__ = ["site"]
 FORKING = '''
 import multiprocessing
 import os
+import subprocess
+from pathlib import Path
 
 
 def test_forks(cluster):
@@ -151,6 +155,9 @@ def test_where_native_code_ends_pytest_with_0_the_report_does_not_say_so(site, l
     site.write(FORKING.format(body=leave) if is_check else PASSING)
     assert site.run("--hosts=local", "test_site.py")[0] == 0
     assert main.run(["report", str(site.report)]) == asked_later
+    gate = ["grep", "-q", '^ "exit_code": 0,$', str(site.report / "report.json")]
+    assert gate[2] in (Path(__file__).parents[2] / "docs/gates.md").read_text(encoding="utf-8")
+    assert subprocess.run(gate, check=False, stderr=subprocess.DEVNULL).returncode
     assert main.run(["report", str(site.report), "--format=nagios"]) == asked_later
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from preflight.facts.pci import PciFunction
+from preflight.facts.value import Missing
 from preflight.measure.expected import Node, Use, expected
-from preflight.measure.links import ALONE, UNKNOWN, Inside, Nic, Uplink
+from preflight.measure.links import ALONE, UNKNOWN, Inside, Nic, Uplink, slot_gbytes_per_s
 from preflight.results import Stream
 
 
@@ -27,9 +29,9 @@ def ports(count, gbits, transport="InfiniBand", mtu=4096):
     return Uplink(tuple(Nic(f"nic{i}", gbits, transport, mtu) for i in range(count)))
 
 
-def nvlink(ring, most, nvls=0.0, below=1.0, rack=0.0):
+def nvlink(ring, most, nvls=0.0, below=1.0, racks=()):
     """GPUs joined by NVLink."""
-    return Inside("NVLink", ring, ring, ring, most, nvls, below, rack)
+    return Inside("NVLink", ring, ring, ring, most, nvls, below, racks)
 
 
 def by_plugin(uplink, least):
@@ -37,6 +39,13 @@ def by_plugin(uplink, least):
     return Uplink(uplink.nics, least, "the plugin", is_bounded=False)
 
 
+def spark(*names):
+    """Functions of one cable, in four lanes of Gen5 each."""
+    lanes = slot_gbytes_per_s(PciFunction("", 0, 4, 4, 32.0, 32.0, ABSENT, ()))
+    return Uplink(tuple(Nic(name, 200, "RoCE", 4096, lanes, len(names)) for name in names))
+
+
+ABSENT = Missing("", "absent")
 A100 = nvlink(240.0, 300.0)
 HOPPER = nvlink(370.8, 450.0, 475.2)
 B200 = nvlink(721.8, 900.0, 838.8, 0.88)
@@ -61,13 +70,15 @@ PLATFORMS = {
     "GH200 Slingshot": Node(by_plugin(ports(4, 200, "TCP", 9000), 0.4), nvlink(123.6, 150.0), 4),
     "GCP a3-mega TCPXO": Node(by_plugin(ports(8, 200, "TCP", 8244), 0.4), HOPPER, 8),
     "GCP a3-ultra gIB": Node(by_plugin(ports(8, 400, "RoCE"), 0.4), HOPPER, 8),
-    "GB200 NVL72": Node(ports(4, 400), nvlink(721.8, 900.0, 838.8, 0.88, 846.0), 4),
-    "GB300 NVL72": Node(ports(4, 400), nvlink(721.8, 900.0, 838.8, 0.88, 937.0), 4),
+    "GB200 NVL72": Node(ports(4, 400), nvlink(721.8, 900.0, 838.8, 0.88, ((8, 629.0), (72, 846.0))), 4),
+    "GB300 NVL72": Node(ports(4, 400), nvlink(721.8, 900.0, 838.8, 0.88, ((8, 697.0), (72, 937.0))), 4),
     "MI300X 8x400": Node(NDR, MI300X, 8),
     "A100 PCIe, 2 with a bridge": Node(ports(1, 200), nvlink(208.8, 300.0), 2),
     "A100 PCIe, 8": Node(ports(1, 200), GEN4, 8),
     "L40S PCIe, 2x200": Node(ports(2, 200), GEN4, 8),
     "PCIe, 1x100 TCP": Node(ports(1, 100, "TCP", 9000), GEN4, 8),
+    "DGX Spark, both functions": Node(spark("rocep1s0f1:1", "roceP2p1s0f1:1"), ALONE, 1),
+    "DGX Spark, one function": Node(spark("rocep1s0f1:1"), ALONE, 1),
     "1x25 GbE": Node(ports(1, 25, "TCP", 1500), ALONE, 1),
     "1 Gbit": Node(ports(1, 1, "TCP", 1500), ALONE, 1),
 }
@@ -131,6 +142,9 @@ PUBLISHED = (
     Published("GB200 NVL72", 6, 393.6, "NVIDIA/nccl#1801: two nodes a partition", rack=2, is_floor=True),
     Published("GB200 NVL72", 4, 200, "Azure, InfiniBand alone; wants 180"),
     Published("GB300 NVL72", 18, 937, "Azure; wants 800", "NVLS", rack=18),
+    Published("GB300 NVL72", 2, 697, "8 GPUs in two trays of a rack", "NVLS", rack=2),
+    Published("DGX Spark, both functions", 2, 23.7, "ConnectX-7 at 200 Gbit/s, two functions of one cable"),
+    Published("DGX Spark, one function", 2, 12.25, "ConnectX-7 at 200 Gbit/s, one function in four lanes"),
     Published("GB300 NVL72", 32, 200, "Azure, InfiniBand alone"),
     Published("MI300X 8x400", 1, 314, "Azure; stas00/ml-engineering 313"),
     Published("MI300X 8x400", 2, 340, "ROCm/cvs 330 to 350"),
@@ -204,6 +218,16 @@ def test_every_platform_has_a_figure_at_every_size(platform, nodes):
         else:
             assert found.bound_gbytes_per_s >= found.busbw_gbytes_per_s * 0.999
     assert platform in {row.platform for row in PUBLISHED} or platform == "1x25 GbE"
+
+
+@pytest.mark.parametrize(("trays", "least"), [(1, 537.7), (2, 697.0), (4, 697.0), (17, 697.0), (18, 937.0)])
+def test_a_part_of_a_rack_is_held_to_no_more_than_such_parts_have_shown(trays, least):
+    """937 GB/s are of all 72 GPUs; of two trays 697 are published, and of fewer GPUs switches add up less."""
+    node = PLATFORMS["GB300 NVL72"]._replace(gpus=2 if trays == 1 else 4)
+    nodes = {f"n{number}": node for number in range(max(2, trays))}
+    ranks = len(nodes) * node.gpus
+    found = expected(nodes, Use(ranks, node.gpus, algorithm="NVLS SIMPLE", has_log=True, rack_ranks=72))
+    assert found.busbw_gbytes_per_s == pytest.approx(least, rel=1e-3)
 
 
 def test_nvls_of_blackwell_is_less_below_eight_gib():

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from preflight.errors import UsageError
-from preflight.ledger.findings import Verdict
+from preflight.ledger.findings import Finding, Verdict
 from preflight.options.options import Options
+from preflight.report.document import Counts
 from preflight.report.json import read_json, write_json
 from preflight.run import history
 from preflight.testing import healthy
@@ -156,14 +157,61 @@ def test_what_was_not_green_is_asked_again(store):
         history.not_green(options, ["node7", "node8"])
 
 
-def test_the_last_command_line_is_taken_over_unless_it_held_a_secret(store):
-    """What is hidden in the report cannot be typed again."""
+def test_the_last_command_line_is_taken_over_unless_it_cannot_say_what_was_asked(store):
+    """What is hidden in the report cannot be typed again, and what judged a stored run asked no node."""
     with pytest.raises(UsageError, match="no finished run in reports; name the hosts"):
-        history.last_command()
+        history.last_run()
     folder = store("20261101-aa", 9)
-    assert history.last_command() == read_json(folder / "report.json").run.command
-    report = read_json(folder / "report.json")
-    run = msgspec.structs.replace(report.run, command=("preflight", "run", "--env=KEY=[hidden]"))
-    write_json(folder / "report.json", msgspec.structs.replace(report, run=run))
+    assert history.last_run().head.run.command == read_json(folder / "report.json").run.command
+    with_command(folder, "preflight", "run", "--env=KEY=[hidden]")
     with pytest.raises(UsageError, match="held a secret; give its options again"):
-        history.last_command()
+        history.last_run()
+    with_command(folder, "preflight", "run", "--from=last")
+    with pytest.raises(UsageError, match="judged a stored run; name the hosts"):
+        history.last_run()
+
+
+def with_command(folder, *command):
+    """The stored run as if it had been started so."""
+    report = read_json(folder / "report.json")
+    run = msgspec.structs.replace(report.run, command=command)
+    write_json(folder / "report.json", msgspec.structs.replace(report, run=run))
+
+
+def test_a_hostfile_that_names_others_by_now_is_refused(store, tmp_path):
+    """The checks of one machine say nothing about another."""
+    store("20261101-aa", 9)
+    (tmp_path / "hostfile").write_text("node1\nnode3\nnode2\n")
+    history.refuse_other_nodes(history.last_run(), "@hostfile")
+    (tmp_path / "hostfile").write_text("node1\nnode2\nnode4\n")
+    with pytest.raises(UsageError, match=r"was of node\[1-3\], and @hostfile is now node\[1-2,4\]; name the hosts"):
+        history.refuse_other_nodes(history.last_run(), "@hostfile")
+
+
+def test_what_was_to_be_asked_again_and_was_not_stays_red(store):
+    """A run of --last-failed that -k narrowed is no proof of the rest."""
+    mtu, clock = (Finding(f"network.{name}", Verdict.FAIL, OF_THREE, "") for name in ("mtu", "clock"))
+    store(
+        "a",
+        9,
+        findings=(mtu, clock),
+        ledger=Counts(expected=6, judged=6, not_asked=0),
+        verdict=Verdict.FAIL,
+        exit_code=1,
+    )
+    passed = (Finding("network.mtu", Verdict.PASS, OF_THREE, ""),)
+    store("b", 5, findings=passed, ledger=Counts(expected=3, judged=3, not_asked=1))
+    with pytest.raises(UsageError, match="run b was green"):
+        history.not_green(Options(run_id="now"), OF_THREE)
+    with_command(Path("reports/b").resolve(), "preflight", "run", "--hosts=node[1-3]", "--last-failed", "--", "-kmtu")
+    assert history.not_green(Options(run_id="now"), OF_THREE) == {"network.clock"}
+
+
+def test_a_run_of_another_machine_is_no_run_of_this_one(store, monkeypatch):
+    """Both are called local, and a file system that they share has the reports of both."""
+    folder = store("20261101-aa", 9)
+    facts = min((folder / "facts").glob("*.json"))
+    facts.rename(folder / "facts" / "local.json")
+    monkeypatch.setattr("socket.gethostname", lambda: "login2")
+    with pytest.raises(UsageError, match=r"run 20261101-aa was started on \S+, this is login2"):
+        history.refuse_other_nodes(history.last_run(), "local")

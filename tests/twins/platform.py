@@ -50,6 +50,9 @@ class Hca:
     gid_kinds: tuple[str, ...] = ("IB/RoCE v1", "RoCE v2")  # the types of rows that the driver makes of each address
     has_counters: bool = True  # the folder counters; every driver has hw_counters
     vendor: str = "0x15b3"
+    card: str = ""  # that several functions are of; "" where each is its own
+    generation: int = 0  # of PCIe; 0: as its rate needs
+    lanes: int = 16
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import re
 from dataclasses import dataclass
 
 from .platform import Hca, Nic, Platform
@@ -99,8 +100,8 @@ def pci(platform: Platform) -> Tree:
         if hca.pci:
             vendor = VENDORS["efa"] if hca.link_layer == "Unspecified" else hca.vendor
             kind = "0x020700" if hca.link_layer == "InfiniBand" else "0x020000"
-            generation = 6 if "800" in hca.rate else 5 if "400" in hca.rate else 4
-            tree |= _function(hca.pci, vendor, kind, "0x1021", generation, platform)
+            generation = hca.generation or (6 if "800" in hca.rate else 5 if "400" in hca.rate else 4)
+            tree |= _function(hca.pci, vendor, kind, "0x1021", generation, platform, lanes=hca.lanes)
             tree[f"{folder_of(hca.pci)}/config"] = adapter()[: 64 if platform.user_id else None]
     for nic in platform.nics:
         if nic.pci and f"{folder_of(nic.pci)}/vendor" not in tree:
@@ -109,11 +110,11 @@ def pci(platform: Platform) -> Tree:
 
 
 def _function(  # noqa: PLR0917
-    address: str, vendor: str, kind: str, device: str, generation: int, platform: Platform
+    address: str, vendor: str, kind: str, device: str, generation: int, platform: Platform, *, lanes: int = 16
 ) -> dict[str, str | bytes | Link]:
     place = folder_of(address)
     speed = SPEEDS.get(generation, "2.5 GT/s PCIe")
-    width = "16" if generation >= 3 else "2"
+    width = str(lanes) if generation >= 3 else "2"
     if platform.is_guest:
         speed, width = "Unknown", "0"
     tree: Tree = {f"bus/pci/devices/{address}": Link(place)}
@@ -181,6 +182,8 @@ def interfaces(nics: tuple[Nic, ...], node: int) -> Tree:
             **({"duplex": "full"} if nic.speed_mbps else {}),
         }
         tree |= {f"class/net/{nic.name}/{name}": f"{text}\n" for name, text in words.items()}
+        if found := re.search(r"n(p\d)$", nic.name):  # udev takes it from there
+            tree[f"class/net/{nic.name}/phys_port_name"] = f"{found[1]}\n"
         if nic.pci:
             tree[f"class/net/{nic.name}/device"] = Link(folder_of(nic.pci))
         if nic.members:
@@ -193,12 +196,12 @@ def rdma(platform: Platform, node: int) -> Tree:
     tree: Tree = {}
     for number, hca in enumerate(platform.hcas):
         base = f"class/infiniband/{hca.name}"
-        guid = int.from_bytes(mac(node, hca.name) + b"\x00\x03" + bytes(3), "big")
+        guid = _guid(node, hca.name)
         words = {
             "node_type": hca.node_type,
             "node_desc": f"{platform.hostname.format(n=node)} {hca.name}",
             "node_guid": _groups(guid, 16),
-            "sys_image_guid": _groups(guid, 16),
+            "sys_image_guid": _groups(_guid(node, hca.card or hca.name), 16),
             "fw_ver": hca.firmware,
             "hw_rev": "0",
             **({"hca_type": hca.hca_type} if hca.hca_type else {}),
@@ -220,6 +223,10 @@ def rdma(platform: Platform, node: int) -> Tree:
             if hca.port == 1:
                 tree[f"{place}/infiniband_verbs/uverbs{number}/dev"] = f"231:{192 + number}\n"
     return tree
+
+
+def _guid(node: int, name: str) -> int:
+    return int.from_bytes(mac(node, name) + b"\x00\x03" + bytes(3), "big")
 
 
 def _port(hca: Hca, node: int, number: int) -> dict[str, str]:

@@ -7,6 +7,7 @@ from preflight.collect import subjects
 from preflight.facts import view
 from preflight.launch.write import write_files
 from preflight.ledger.findings import Verdict
+from preflight.measure import links
 from tests.twins import node, platforms
 from tests.twins.twin import Twin, notable
 
@@ -25,6 +26,15 @@ def test_a_healthy_platform_is_left_in_peace(name, tmp_path, lab_is_possible):
     assert notable(findings) == []
     assert all(finding.message for finding in findings if finding.verdict is Verdict.SKIP)
     assert sum(finding.verdict is Verdict.PASS for finding in findings) > 40
+
+
+def test_two_functions_of_one_cable_are_no_two_links(tmp_path, lab_is_possible):
+    """A DGX Spark shows 23.7 GB/s over both functions of its cable, which have four lanes each."""
+    twin = Twin(node.make(platforms.BY_NAME["dgx-spark"], 2, tmp_path))
+    spark = next(iter(view.view(list(twin.documents().values()), "auto")))
+    both = links.uplink_of(spark, backend="nccl")
+    assert 23.7 < both.gbytes_per_s < 23.7 / 0.95
+    assert str(both.nics[0]).endswith("/ 2 functions of one cable = 12.255 GB/s, but its PCIe slot carries 12.241")
 
 
 def test_every_platform_names_its_source():

@@ -296,7 +296,8 @@ SLINGSHOT = Platform(
 )  # fmt: skip
 SPARK = Platform(
     name="dgx-spark",
-    source="NVIDIA DGX Spark (GB10): one GPU, the host's memory (nvidia-smi: N/A), two RoCE functions",
+    source="NVIDIA DGX Spark (GB10): one GPU, the host's memory (nvidia-smi: N/A), two RoCE functions, each in "
+    "four lanes of Gen5, of one cable",
     nics=(
         Nic("enp1s0f1np1", (LAB,), 200000, 9000, "0000:24:00.1"),
         Nic("enP2p1s0f1np1", ("10.78.0.{n}/24",), 200000, 9000, "0002:24:00.1"),
@@ -306,7 +307,7 @@ SPARK = Platform(
     ),
     hcas=tuple(
         Hca(name, "Ethernet", "200 Gb/sec (4X HDR)", netdev=netdev, pci=pci, firmware="28.45.4028",
-            board_id="NVD0000000087")
+            board_id="NVD0000000087", card="ConnectX-7", generation=5, lanes=4)
         for name, netdev, pci in (
             ("rocep1s0f1", "enp1s0f1np1", "0000:24:00.1"), ("roceP2p1s0f1", "enP2p1s0f1np1", "0002:24:00.1"),
         )

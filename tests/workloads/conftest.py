@@ -17,6 +17,7 @@ from typing import IO
 import pytest
 
 from preflight.jobs.script import script_of
+from preflight.workloads.rank.limits import Planned
 from preflight.workloads.rank.records import Records
 from preflight.workloads.rank.world import World, meet
 from preflight.workloads.training.data import Data
@@ -139,7 +140,9 @@ def world(compiled) -> Iterator[World]:
             patch.setenv(name, value)
         patch.delenv("PREFLIGHT_RECORDS", raising=False)
         patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(compiled))
-        found = meet("gloo", join_seconds=30, wait_seconds=30, import_seconds=0.0, records=Records(rank=0))
+        # This process is watched from then on, as any rank.
+        forever = {"join_seconds": 30, "wait_seconds": 1e6, "import_seconds": 0.0}
+        found = meet("gloo", **forever, records=Records(rank=0), planned=Planned())
     yield found
     dist.destroy_process_group()
 

@@ -55,6 +55,7 @@ class Interface(Value, frozen=True, kw_only=True):
     # Of the PCIe link: how many it has, and how many the adapter and its slot could have.
     lanes: tuple[Count, Count] | Missing = Missing("not reported", "absent")
     queue: Text | Missing = Missing("not reported", "absent")  # the qdisc at its root: "mq", "fq_codel", "tbf"
+    shaping: Text | Missing = Missing("not reported", "absent")  # all its qdiscs, with rates: "tbf 50 Mbit/s"
     offloads: tuple[Text, ...] | Missing = Missing("not reported", "absent")  # those of tso, gso and gro that are on
 
     def holds_any(self, addresses: Iterable[str]) -> bool:
@@ -122,6 +123,7 @@ class Network(Value, frozen=True, kw_only=True):
     interfaces: tuple[Interface, ...]
     gateways: tuple[Gateway, ...]
     ephemeral_ports: tuple[Port, Port]
+    rate_limits: Text | Missing = Missing("not reported", "absent")  # rules of the packet filter that hold to a rate
     reserved_ports: Count | Missing = Missing(
         "not reported", "absent"
     )  # of the ephemeral range, never assigned by the kernel

@@ -33,6 +33,7 @@ class RdmaPort(Value, frozen=True, kw_only=True):
     counters: dict[Text, Count]
     width: Count | Missing = NOT_REPORTED  # lanes
     active_mtu: Count | Missing = NOT_REPORTED  # InfiniBand's own: 256 to 4096
+    label: Text | Missing = NOT_REPORTED  # of the socket on its card, as the driver calls it: "p1"
     pkeys: tuple[Text, ...] | Missing = NOT_REPORTED  # partition keys in the order of the table
 
     unread: tuple[Text, ...] = ()  # files that the kernel has of such a port, and that could not be read
@@ -78,6 +79,7 @@ class RdmaDevice(Value, frozen=True, kw_only=True):
     node_type: Text | Missing
     ports: tuple[RdmaPort, ...]
     model: Text | Missing = NOT_REPORTED  # hca_type: "MT4129"
+    card: Text | Missing = NOT_REPORTED  # sys_image_guid: the functions of one card have the same
     open_error: Text | Missing = NOT_REPORTED  # why /dev/infiniband/uverbs* cannot be opened, "" where it can
     pci: PciFunction | Missing = NOT_REPORTED
     requests: PciRequests | Missing = NOT_REPORTED

@@ -41,6 +41,7 @@ def device(folder: str, *, name: str, arguments: dict[str, Any]) -> dict[str, An
             for number in sorted(ports, key=int)
         ],
         "model": model,
+        "card": card(f"{folder}/sys_image_guid"),
         "open_error": open_error(folder, dev=arguments["dev"]),
         **({"pci": in_order(pci.describe(function)), "requests": in_order(pci.requests(function))} if is_pci else {}),
     }
@@ -81,6 +82,7 @@ def port(folder: str, *, number: int, arguments: dict[str, Any]) -> dict[str, An
     }
     if link_layer == "Ethernet":
         facts["active_mtu"] = mtu_of(table, sysfs=arguments["sysfs"])
+        facts["label"] = label_of(table, sysfs=arguments["sysfs"])
     return facts
 
 
@@ -131,6 +133,22 @@ def mtu_of(table: list[dict[str, Any]], *, sysfs: str) -> CountOrMissing:
         return missing("no netdev of the port reports its MTU", "absent")
     fitting = [size for size in (256, 512, 1024, 2048, 4096) if size + ROCE_HEADER_BYTES <= max(mtus)]
     return fitting[-1] if fitting else missing(f"the netdev's MTU is {max(mtus)}")
+
+
+def label_of(table: list[dict[str, Any]], *, sysfs: str) -> TextOrMissing:
+    """What the driver calls the socket that the port's cable is in; functions of one card may share one."""
+    for name in sorted({row["netdev"] for row in table if isinstance(row["netdev"], str)}):
+        text = read_text_or_missing(f"{sysfs}/class/net/{name}/phys_port_name")
+        if isinstance(text, str) and text:
+            return text
+    return missing("no netdev of the port names its socket", "absent")
+
+
+def card(path: str) -> TextOrMissing:
+    """The GUID that all functions of a card have; zeros are none."""
+    text = read_text_or_missing(path)
+    has_none = isinstance(text, dict) or not text.strip("0:")
+    return missing("the driver names no card", "absent") if has_none else text
 
 
 def word(text: TextOrMissing) -> TextOrMissing:

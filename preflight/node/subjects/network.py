@@ -15,6 +15,7 @@ from preflight.node.agent import netlink
 from preflight.node.agent import sockets as socket
 from preflight.node.agent.missing import missing, read_lines, read_text
 from preflight.node.sources import pci
+from preflight.node.sources.kernel import shaping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "interfaces": interfaces(names, sysfs=arguments["sysfs"]),
         "gateways": gateways(names),
         "ephemeral_ports": [int(low), int(high)],
+        "rate_limits": shaping.rate_limits(arguments["proc"]),
         "reserved_ports": reserved_ports(arguments["proc"], int(low), int(high)),
     }
 
@@ -91,15 +93,18 @@ def interfaces(names: dict[int, str], *, sysfs: str) -> list[dict[str, Any]]:
 
 
 def with_queues(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The interfaces that packets to peers may leave by, each with its queue."""
+    """The interfaces that packets to peers may leave by, each with its queue and the rates that it is held to."""
     asked = [one for one in found if one["is_physical"] is True or is_of_peers(one["addresses"])]
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, netlink.NETLINK_ROUTE) as kernel:
             for one in asked:
                 one["queue"] = netlink.queue_of(kernel, one["index"]) or missing("the kernel reports none", "absent")
+        disciplines = shaping.by_interface()
+        for one in asked:
+            one["shaping"] = disciplines.get(one["index"]) or missing("the kernel reports none", "absent")
     except OSError as error:  # a sandbox without rtnetlink
         for one in asked:
-            one["queue"] = missing(error.strerror or str(error), "absent")
+            one["queue"] = one["shaping"] = missing(error.strerror or str(error), "absent")
     return found
 
 

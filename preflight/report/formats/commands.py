@@ -95,7 +95,8 @@ def _of_node(report: RunReport, node: str, finding: Finding, language: Language)
         elif command.node == node:
             yield _line(report, node, command.now)
             if command.lasting.startswith("#"):
-                yield _comment(language.say(command.lasting))
+                by_hand = _comment(language.say(command.lasting)).lstrip("# ")
+                yield f"# {language.say('no command for this, do it by hand')}: {by_hand}"
             elif command.lasting:
                 yield f"{_line(report, node, command.lasting)}  # {language.say('lasts')}"
 

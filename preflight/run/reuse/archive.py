@@ -79,7 +79,7 @@ class Archive:
         try:
             signature, _, body = self.path(asked).read_bytes().partition(b"\n")
         except FileNotFoundError:
-            return "no run of these hosts with these options is certified yet"
+            return "no --reuse run of these hosts with these options is certified yet"
         except OSError as error:
             return f"the certificate cannot be read: {error.strerror}"
         if not hmac.compare_digest(signature, self._signature(body)):

@@ -72,6 +72,7 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     folder: str
     checks: tuple[str, ...]  # those that were judged by the measurements
     nodes: dict[str, Seal]
+    paths: dict[str, float]  # what a burst over each path carried
     bench: Bench | None
     training: Training | None
 
@@ -107,6 +108,7 @@ def made(
     *,
     bench: Bench | None,
     training: Training | None,
+    paths: dict[str, float],
     at: datetime,
 ) -> Certificate:
     """The certificate of a run that ended well."""
@@ -117,6 +119,7 @@ def made(
         folder=str(options.folder.absolute()),
         checks=checks,
         nodes={name: _sealed(document) for name, document in documents.items()},
+        paths=paths,
         bench=bench,
         training=training,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 from preflight.errors import UsageError
 from preflight.facts.decode import Document
@@ -24,10 +25,18 @@ def recalled(asked: Asked, documents: Mapping[str, Document], *, reuse: timedelt
     return certificates.why_not(found, documents, asked, now=datetime.now(timezone.utc), reuse=reuse) or found
 
 
-def keep(asked: Asked, documents: Mapping[str, Document], *, bench: Bench | None, training: Training | None) -> str:
+def keep(
+    asked: Asked,
+    documents: Mapping[str, Document],
+    *,
+    bench: Bench | None,
+    training: Training | None,
+    paths: dict[str, float],
+) -> str:
     """Write the certificate of a run that ended well; why that cannot be, "" where it is written."""
     now = datetime.now(timezone.utc)
-    certificate = certificates.made(asked.options, documents, asked.checks, bench=bench, training=training, at=now)
+    measured: dict[str, Any] = {"bench": bench, "training": training, "paths": paths}
+    certificate = certificates.made(asked.options, documents, asked.checks, **measured, at=now)
     try:
         Archive.opened(state_folder()).keep(asked, certificate)
     except (OSError, UsageError) as error:

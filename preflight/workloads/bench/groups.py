@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     import torch
 
+    from preflight.workloads.rank.records import Records
+
 
 @dataclass(frozen=True)
 class Place:
@@ -30,7 +32,9 @@ class Place:
         return self.members[rank] if self.members else rank
 
 
-def places(rounds: Sequence[Sequence[dict[str, Any]]], *, place: Place, patience: timedelta) -> list[Place | None]:
+def places(
+    rounds: Sequence[Sequence[dict[str, Any]]], *, place: Place, patience: timedelta, records: Records
+) -> list[Place | None]:
     """Who this rank is in its group of each round, None where it has none and waits."""
     import torch.distributed as dist
 
@@ -43,6 +47,7 @@ def places(rounds: Sequence[Sequence[dict[str, Any]]], *, place: Place, patience
         ranks = tuple(mine["ranks"])
         # Only its own ranks make a group: for all to make all of them takes minutes on many nodes.
         group = dist.new_group(list(ranks), timeout=patience, use_local_synchronization=True)
+        records.advance()
         found.append(Place(ranks.index(place.rank), len(ranks), place.device, place.store, mine["name"], ranks, group))
     return found
 

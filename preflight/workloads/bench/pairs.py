@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from preflight.workloads.bench.figures import quantile
@@ -34,18 +33,22 @@ def exchange(*, settings: Settings, place: Place, records: Records) -> None:
         for source, target in pairs:
             if place.rank not in (source, target):
                 continue
-            run = partial(
-                send_or_receive, other=target if place.rank == source else source, is_source=place.rank == source
-            )
+            other, is_source = (target, True) if place.rank == source else (source, False)
+
+            def run(message: torch.Tensor, other: int = other, is_source: bool = is_source) -> float:
+                seconds = send_or_receive(message, other=other, place=place, is_source=is_source)
+                records.advance()
+                return seconds
+
             least = whole[: min(MIB, settings.pair_bytes)]
-            run(least, place=place)  # makes the connection, and waits
-            seconds = run(least, place=place)
+            run(least)  # makes the connection, and waits
+            seconds = run(least)
             key = f"preflight/pair/{number}/{target}"
             if place.rank == target:
                 wanted = int(len(least) * PAIR_SECONDS / max(seconds, 1e-6))
                 place.store.set(key, str(max(len(least), min(settings.pair_bytes, wanted))))
             message = whole[: int(place.store.get(key))]
-            timed = [run(message, place=place) for _ in range(PAIR_TIMES)]
+            timed = [run(message) for _ in range(PAIR_TIMES)]
             able = quantile(timed, 0.25)  # who shares the node's processor only delays; a buffer speeds up one at most
             what = {"round": number, "bytes": len(message), "seconds": able, "gbytes_per_s": len(message) / able / 1e9}
             if place.rank == target:

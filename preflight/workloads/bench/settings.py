@@ -34,6 +34,12 @@ class Settings:
     rounds: tuple[tuple[dict[str, Any], ...], ...] = ()  # groups that measure at once: {"name": ..., "ranks": [...]}
 
     @property
+    def message_bytes(self) -> int:
+        """The largest that is asked for; what is found by probing takes no longer than `target_seconds`."""
+        sizes = (*self.sizes, *(size for held in self.sizes_by_operation.values() for size in held))
+        return self.depth * max((*sizes, self.pair_bytes if self.pairs else 0), default=0)
+
+    @property
     def depth(self) -> int:
         """How many operations are on their way at once."""
         return PIPELINED if self.mode == "pipelined" else 1

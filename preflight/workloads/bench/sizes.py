@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from typing import TYPE_CHECKING
 
 from preflight.workloads.bench.groups import Place, largest
@@ -70,7 +69,7 @@ def probed_bytes(collective: Collective, *, settings: Settings, place: Place, re
         trial = Trial(collective, size_bytes=size, place=place, dtype=settings.dtype, depth=settings.depth)
         trial.once()
         seconds = largest([trial.once()], place=place)[0]
-        records.moved = time.monotonic()
+        records.advance()
         wanted = automatic_bytes(probe_bytes=size, probe_seconds=seconds, target_seconds=target, most_bytes=most)
         if wanted <= size or seconds >= target / 4:
             return wanted

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
+
+from preflight.workloads.rank.limits import Planned
 
 GO_SECONDS = 150.0  # by then the controller has long stopped waiting
 
@@ -18,7 +22,9 @@ class Records:
     def __init__(self, *, rank: int) -> None:
         self.rank = rank
         self.at = "import"
+        self.doing = ""  # what this rank does there alone: if it is stuck, no other rank is to blame
         self.moved = time.monotonic()
+        self.planned = Planned()
         self.socket = None
         if "PREFLIGHT_RECORDS" in os.environ:
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -40,8 +46,21 @@ class Records:
                 self.socket.recv(16)
             self.socket.settimeout(None)
 
+    def advance(self, *, beyond: float = 0.0) -> None:
+        """Something was done: a long stage is no hang while this goes on; so many seconds more may pass after it."""
+        self.moved = time.monotonic() + beyond
+
+    @contextmanager
+    def while_others_work(self) -> Iterator[None]:
+        """Around a wait for others that may take long; each of them is watched itself."""
+        self.moved = math.inf
+        try:
+            yield
+        finally:
+            self.advance()
+
     def stage(self, name: str, **what: Any) -> None:
         """Where this rank is now: a rank that hangs is found by the last stage it sent."""
-        self.at = name
-        self.moved = time.monotonic()
+        self.at, self.doing = name, ""
+        self.advance()
         self.send({"record": "stage", "stage": name, **what})

@@ -6,6 +6,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from preflight.workloads.rank.limits import allowed
+
 if TYPE_CHECKING:
     from preflight.workloads.rank.records import Records
 
@@ -36,18 +38,21 @@ def keep_what_is_written(rank: int, *, subsystems: str = "INIT,NET") -> str:
 def watch(records: Records, *, seconds: float, ranks: int) -> None:
     """End this rank, with its reason, once it has stood still for so long: a call into NCCL or CUDA never gives up.
 
-    torch's own watchdog comes first where there is one: none looks at the making of a communicator.
+    So long, and as much longer as what is planned at its stage takes. torch's own watchdog comes first where there is
+    one: none looks at the making of a communicator.
     """
     import threading
 
     def look() -> None:
-        while time.monotonic() - records.moved < seconds or records.at in {"checkpoint", "done"}:
-            time.sleep(0.5)
-        why = f"TimeoutError: Timed out waiting {seconds:.0f} s at stage {records.at}: another rank does not answer"
-        if ranks == 1:
-            why = (
-                f"TimeoutError: nothing moved for {seconds:.0f} s at stage {records.at}: a call into CUDA or NCCL hangs"
-            )
+        while True:
+            limit = allowed(records.at, records.planned, seconds=seconds)
+            if records.at != "done" and time.monotonic() - records.moved >= limit:
+                break
+            time.sleep(min(0.5, seconds / 10))
+        why = f"TimeoutError: Timed out waiting {limit:.0f} s at stage {records.at}: another rank does not answer"
+        if records.doing or ranks == 1:
+            doing = records.doing or "a call into CUDA or NCCL hangs"
+            why = f"TimeoutError: nothing moved for {limit:.0f} s at stage {records.at}: {doing}"
         records.send({"record": "failed", "stage": records.at, "error": why})
         dump_trace(records.rank)
         os._exit(1)

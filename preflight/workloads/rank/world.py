@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from preflight.workloads.rank.device import bound, name_of, own_device
+from preflight.workloads.rank.limits import AFTER_SECONDS, Planned, allowed, of_a_call
 from preflight.workloads.rank.traces import watch
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from preflight.workloads.rank.records import Records
 
-AFTER_SECONDS = 5.0  # torch's watchdog needs so long to write its file and to end the process
+POLL_SECONDS = (0.005, 1.0)  # the store is asked at first, and at last, so often
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,12 @@ def meet(
     wait_seconds: float,
     import_seconds: float,
     records: Records,
+    planned: Planned,
     is_bound: bool = True,
 ) -> World:
     """Wait for the other ranks for `join_seconds`; an operation of NCCL may then take `wait_seconds`.
 
-    ``is_bound`` ties the process group to the rank's GPU.
+    Both as much longer as what is planned needs. ``is_bound`` ties the process group to the rank's GPU.
     """
     import torch.distributed as dist
     from torch.distributed.rendezvous import rendezvous
@@ -67,10 +69,14 @@ def meet(
     began = time.perf_counter()
     patience = timedelta(seconds=join_seconds)
     store, rank, ranks = next(rendezvous("env://", timeout=patience))
+    records.planned = planned = replace(planned, ranks=ranks)
     records.stage("communicator")
-    if device.type == "cuda":
-        patience = timedelta(seconds=wait_seconds)
-        watch(records, seconds=wait_seconds + AFTER_SECONDS, ranks=ranks)
+    is_cuda = device.type == "cuda"
+    watch(records, seconds=wait_seconds + (AFTER_SECONDS if is_cuda else 0.0), ranks=ranks)
+    in_a_call = of_a_call(planned, seconds=wait_seconds if is_cuda else join_seconds)
+    if is_cuda:
+        in_a_call = max(in_a_call, allowed("communicator", planned, seconds=wait_seconds))
+    patience = timedelta(seconds=in_a_call)
     more = bound(device) if device.type == "cuda" and is_bound else {}
     dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=patience, **more)
     return World(rank, ranks, device, store, import_seconds, began)
@@ -89,6 +95,30 @@ def joined(world: World, *, nccl: str, records: Records) -> None:
             "nccl": nccl,
         }
     )
+
+
+def all_through(store: Any, *, ranks: int, key: str, records: Records) -> None:
+    """Wait in the store until every rank has come here, for as long as those that have work to do advance with it.
+
+    They report that with `advanced_with`. Not in a collective: there those that wait would give up, and be blamed.
+    """
+    begin, most = POLL_SECONDS
+    came, seen = store.add(f"preflight/{key}/through", 1), -1
+    while came < ranks:
+        moved = store.add(f"preflight/{key}/moved", 0)
+        if moved != seen:
+            seen = moved
+            records.advance(beyond=2 * most)  # who works is to be named before who waits
+        time.sleep(begin)
+        begin = min(most, 2 * begin)
+        came = store.add(f"preflight/{key}/through", 0)
+    records.advance()
+
+
+def advanced_with(store: Any, *, key: str, records: Records) -> None:
+    """Tell those that wait in `all_through` that something was done."""
+    store.add(f"preflight/{key}/moved", 1)
+    records.advance()
 
 
 def leave_together(store: Any, *, rank: int, ranks: int, key: str, seconds: float) -> None:

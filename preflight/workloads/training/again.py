@@ -28,10 +28,12 @@ def check_again(start: nn.Module, batches: list[torch.Tensor], steps: list[Step]
     if settings.strategy != "zero2":
         again.optimizer.zero_grad()
         again.backward(batches[0])
-        large = fingerprint(held_gradients(again.model), seed=seed)
+        large = fingerprint(held_gradients(again.model), seed=seed, moved=data.place.moved)
         again.optimizer.zero_grad()
         again.backward(*batches[0].chunk(2))
-        found["accumulation_error"] = distance(fingerprint(held_gradients(again.model), seed=seed), large)
+        found["accumulation_error"] = distance(
+            fingerprint(held_gradients(again.model), seed=seed, moved=data.place.moved), large
+        )
     return found
 
 

@@ -6,7 +6,7 @@ import ctypes
 import hashlib
 import math
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +22,7 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     return found
 
 
-def fingerprint(tensors: list[torch.Tensor], *, seed: int) -> list[float]:
+def fingerprint(tensors: list[torch.Tensor], *, seed: int, moved: Callable[[], None]) -> list[float]:
     """PROJECTIONS numbers for each tensor that distinguish it from any other, the same on every kind of device."""
     import torch
 
@@ -35,6 +35,7 @@ def fingerprint(tensors: list[torch.Tensor], *, seed: int) -> list[float]:
             chunk = values[start : start + (1 << 20)]
             vectors = torch.rand(PROJECTIONS, len(chunk), generator=generator, dtype=torch.float64) - 0.5
             total += vectors @ chunk
+            moved()
         found += total.tolist()
     return found
 
@@ -62,10 +63,11 @@ def difference(ours: float, wanted: float) -> float:
     return 0.0 if math.isfinite(ours) == math.isfinite(wanted) else SPOILT
 
 
-def digest(tensors: list[torch.Tensor]) -> str:
+def digest(tensors: list[torch.Tensor], *, moved: Callable[[], None]) -> str:
     """Equal only if every bit of every tensor is."""
     bits = hashlib.sha256()
     for tensor in tensors:
         values = whole(tensor).cpu().contiguous()
         bits.update(ctypes.string_at(values.data_ptr(), values.numel() * values.element_size()))  # without numpy
+        moved()
     return bits.hexdigest()[:16]

@@ -39,10 +39,10 @@ def check_first_step(trainee: Trainee, copy: nn.Module, *, data: Data) -> dict[s
     reach = min(3, place.ranks)
     fingerprints: list[float] = []
     if sent:
-        fingerprints += fingerprint([sent[id(parameter)] for parameter in parameters], seed=seed)
+        fingerprints += fingerprint([sent[id(parameter)] for parameter in parameters], seed=seed, moved=place.moved)
     for ahead in range(reach):
         tokens = data.batch((place.rank + ahead) % place.ranks, 0)
-        fingerprints += fingerprint(gradients_of(copy, tokens, settings.precision), seed=seed)
+        fingerprints += fingerprint(gradients_of(copy, tokens, settings.precision), seed=seed, moved=place.moved)
     length = len(parameters) * PROJECTIONS
     if not sent:  # with sharded gradients, what a single rank contributed cannot be seen
         fingerprints = fingerprints[:length] + fingerprints
@@ -56,12 +56,13 @@ def check_first_step(trainee: Trainee, copy: nn.Module, *, data: Data) -> dict[s
     reference, agreed = consensus(computed_by(0), peers, within=AGREEMENT[settings.precision])
 
     starts = [parameter.detach() for parameter in copy.parameters()]
-    moved = fingerprint([whole(now) - start for now, start in zip(parameters, starts)], seed=seed)
+    moved = fingerprint([whole(now) - start for now, start in zip(parameters, starts)], seed=seed, moved=place.moved)
     if place.ranks <= settings.reference_world:
         together = torch.cat([data.batch(rank, 0) for rank in range(place.ranks)])
         gradients = gradients_of(copy, together, settings.precision)
+        place.moved()
         ends = [first_adamw_step(*pair, settings) for pair in zip(starts, gradients)]
-        wanted = fingerprint([end - start for end, start in zip(ends, starts)], seed=seed)
+        wanted = fingerprint([end - start for end, start in zip(ends, starts)], seed=seed, moved=place.moved)
     else:  # too many samples for one process: the movement that most ranks made, which are equal to the last bit
         moves = Counter(tuple(one) for one in from_every_rank(moved, place=place))
         wanted = list(moves.most_common(1)[0][0])

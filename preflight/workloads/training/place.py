@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
     import torch
@@ -20,6 +20,7 @@ class Place:
     first_here: int  # the lowest rank on this node
     life: int  # how often torchrun has started the ranks again
     store: Any = None  # where all ranks met
+    moved: Callable[[], None] = lambda: None  # told of each piece of work that is done: no rank hangs that goes on
 
 
 def from_every_rank(values: list[float], *, place: Place) -> list[list[float]]:

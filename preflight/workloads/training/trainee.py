@@ -70,10 +70,12 @@ class Trainee:
         """One optimizer step on a batch; gives this rank's loss."""
         parts = tokens.chunk(self.settings.accumulate)
         if self.settings.strategy == "zero2":
-            return self._step_of_deepspeed(parts)
-        self.optimizer.zero_grad()
-        loss = self.backward(*parts)
-        self.optimizer.step()
+            loss = self._step_of_deepspeed(parts)
+        else:
+            self.optimizer.zero_grad()
+            loss = self.backward(*parts)
+            self.optimizer.step()
+        self.place.moved()
         return loss
 
     def backward(self, *parts: torch.Tensor) -> torch.Tensor:
@@ -84,6 +86,7 @@ class Trainee:
                 loss: Any = loss_of(self.engine, tokens, self.settings.precision) / len(parts)
                 loss.backward()
             losses.append(loss.detach())
+            self.place.moved()
         total: torch.Tensor = sum(losses[1:], losses[0])
         return total
 

@@ -104,7 +104,7 @@ def test_the_script_is_read_node_by_node_and_is_a_shell_script(make_report, tmp_
     blocked = Finding("bench.x", Verdict.ERROR, ("node1",), "not started", blocked_by="network.mtu")
     text = script(make_report(MTU, other, blocked))
     assert text.index("# ---- node2") < text.index("# ---- node3") < text.index("# node1: gpu.ecc: ECC error; reboot")
-    assert f"\nssh node2 {NOW}\n# to last: netplan\n" in text
+    assert f"\nssh node2 {NOW}\n# no command for this, do it by hand: to last: netplan\n" in text
     assert "| tee -a /etc/x'  # lasts\n" in text
     assert text.endswith("# Then see that it holds: preflight run --hosts 'node[1-3]'\n")
     typed = [line for line in text.splitlines() if line and not line.startswith("#")]

@@ -11,6 +11,7 @@ from preflight.testing import healthy
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
 SIX_HOURS = timedelta(hours=6)
+PATHS = {"node1 > node2": 0.12, "node2 > node1": 0.12}
 CHECKS = ("bench.speed", "training.loss")
 
 
@@ -43,7 +44,7 @@ def kept(archive, opts, *, held=None, checks=CHECKS):
     """A certificate in the archive."""
     run = healthy(2)
     found = certificates.made(
-        opts, held or documents(), checks, bench=run.measured_bench, training=run.measured_training, at=NOW
+        opts, held or documents(), checks, bench=run.measured_bench, training=run.measured_training, paths=PATHS, at=NOW
     )
     archive.keep(Asked(opts, checks), found)
     return found

@@ -22,7 +22,7 @@ def test_a_certificate_that_this_key_did_not_sign_is_none(archive, tmp_path):
     path.write_bytes(text)
     (tmp_path / "state" / "certificates.key").write_bytes(bytes(32))
     other = Archive.opened(tmp_path / "state")
-    assert other.find(Asked(opts, CHECKS)) == "no run of these hosts with these options is certified yet"
+    assert other.find(Asked(opts, CHECKS)) == "no --reuse run of these hosts with these options is certified yet"
     os.rename(path, other.path(Asked(opts, CHECKS)))
     assert "signed with another key" in other.find(Asked(opts, CHECKS))
 

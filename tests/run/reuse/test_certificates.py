@@ -54,7 +54,7 @@ def test_other_options_have_no_certificate(archive, tmp_path):
     assert not isinstance(archive.find(Asked(options(tmp_path / "other", **same), CHECKS)), str)
     for words in OTHERS.values():
         found = archive.find(Asked(options(tmp_path, **{**same, **words}), CHECKS))
-        assert found == "no run of these hosts with these options is certified yet"
+        assert found == "no --reuse run of these hosts with these options is certified yet"
 
 
 def test_a_change_takes_it_back_in_words(archive, tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from preflight.run.reuse.certificates import Asked, Certificate
 from preflight.run.reuse.recall import keep, recalled
 from preflight.testing import healthy
-from tests.run.reuse.samples import CHECKS, SIX_HOURS, documents, options
+from tests.run.reuse.samples import CHECKS, PATHS, SIX_HOURS, documents, options
 
 
 @pytest.fixture
@@ -18,8 +18,11 @@ def state(tmp_path, monkeypatch):
 def test_the_next_run_takes_over_what_this_one_measured(state, tmp_path):
     """Its proof names the run and the jobs; a changed node, and no run before, are reasons to measure again."""
     asked, run = Asked(options(tmp_path), CHECKS), healthy(2)
-    assert recalled(asked, documents(), reuse=SIX_HOURS) == "no run of these hosts with these options is certified yet"
-    assert keep(asked, documents(), bench=run.measured_bench, training=None) == ""
+    assert (
+        recalled(asked, documents(), reuse=SIX_HOURS)
+        == "no --reuse run of these hosts with these options is certified yet"
+    )
+    assert keep(asked, documents(), bench=run.measured_bench, training=None, paths=PATHS) == ""
     found = recalled(asked, documents(), reuse=SIX_HOURS)
     assert isinstance(found, Certificate)
     assert (found.proof().run, found.proof().jobs) == (asked.options.run_id, ("bench",))
@@ -32,4 +35,4 @@ def test_a_folder_that_others_can_write_is_said(state, tmp_path):
     (state / "preflight").chmod(0o777)
     asked = Asked(options(tmp_path), CHECKS)
     assert "can be written by others" in recalled(asked, documents(), reuse=SIX_HOURS)
-    assert "can be written by others" in keep(asked, documents(), bench=None, training=None)
+    assert "can be written by others" in keep(asked, documents(), bench=None, training=None, paths=PATHS)

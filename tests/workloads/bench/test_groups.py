@@ -19,7 +19,7 @@ def test_a_rank_of_a_group_has_its_number_among_all():
 
 def test_a_rank_waits_in_the_rounds_that_it_is_not_in():
     """Nobody makes a group for others."""
-    assert places([[{"name": "others", "ranks": [1, 2]}]], place=place(), patience=None) == [None]
+    assert places([[{"name": "others", "ranks": [1, 2]}]], place=place(), patience=None, records=None) == [None]
 
 
 def test_the_largest_of_one_rank_is_its_own(world):

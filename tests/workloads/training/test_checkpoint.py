@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from preflight.workloads.rank.records import Records
 from preflight.workloads.training.checkpoint import Checkpoint, check_resuming
 from preflight.workloads.training.model import build_model
 from preflight.workloads.training.trainee import Trainee
@@ -18,7 +19,7 @@ def test_training_goes_on_from_a_checkpoint_to_the_same_losses(data, tmp_path, f
     data.settings = settings
     start, batches = build_model(data.shape), data.load()[0]
     trainee = Trainee(start, settings=settings, place=data.place)
-    checkpoint = Checkpoint(settings=settings, place=data.place)
+    checkpoint = Checkpoint(settings=settings, place=data.place, records=Records(rank=0))
     steps = []
     for number, batch in enumerate(batches, start=1):
         steps.append(trainee.timed_step(batch))

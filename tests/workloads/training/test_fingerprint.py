@@ -45,9 +45,13 @@ def test_one_bit_is_another_digest():
     before = torch.arange(100, dtype=torch.float32)
     after = before.clone()
     after[7] = torch.nextafter(after[7], torch.tensor(99.0))
-    assert digest([before]) == digest([before.clone()]) != digest([after])
-    assert fingerprint([before], seed=1) == fingerprint([before], seed=1) != fingerprint([after], seed=1)
-    assert len(fingerprint([before, after], seed=1)) == 2 * PROJECTIONS
+    assert digest([before], moved=list) == digest([before.clone()], moved=list) != digest([after], moved=list)
+    assert (
+        fingerprint([before], seed=1, moved=list)
+        == fingerprint([before], seed=1, moved=list)
+        != fingerprint([after], seed=1, moved=list)
+    )
+    assert len(fingerprint([before, after], seed=1, moved=list)) == 2 * PROJECTIONS
 
 
 def test_what_is_no_number_differs_from_a_number_only():
