@@ -49,6 +49,20 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Gap:
+    """What was given and could not be read: nothing of it, or, where ``is_read``, not all of it."""
+
+    file: str
+    reason: str
+    is_read: bool = False
+
+    @property
+    def words(self) -> str:
+        """The file and the reason."""
+        return f"{self.file}: {self.reason}"
+
+
+@dataclass(frozen=True)
 class Hang:
     """The collective that ranks waited in.
 
@@ -93,6 +107,7 @@ class Diagnosis:
     consequences: tuple[Finding, ...] = ()
     notes: tuple[Finding, ...] = ()
     collect: tuple[str, ...] = ()  # what to gather next, where no cause is known
+    gaps: tuple[Gap, ...] = ()  # what was given and not read
 
     @property
     def is_known(self) -> bool:
