@@ -48,8 +48,9 @@ def diagnose_logs(
     ask: Callable[[Diagnosis], tuple[Confirmed, ...]] = nothing,
     language: Language = ENGLISH,
 ) -> int:
-    """Read the logs and say what happened: 1 where the job failed, 3 where they held no line or not all of them could
-    be read, else 0. `ask` asks the nodes about the causes.
+    """Read the logs and say what happened: 1 where the job failed, 3 where they were not all read or empty, else 0.
+
+    `ask` asks the nodes about the causes.
 
     Raises UsageError where a log is not there or none could be read.
     """
