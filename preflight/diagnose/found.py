@@ -24,7 +24,9 @@ class Finding:
     """A cause with the lines that speak of it.
 
     ``survived`` tells that the training went on after the last of them, ``is_after_end`` that it had ended well before
-    the first of them, ``is_aftermath`` that they then only tell how its processes went.
+    the first of them, ``is_aftermath`` that they then only tell how its processes went; ``is_parting`` that they do so
+    after the program had saved its state, or left in order as it was asked to. ``is_warning`` tells that a library
+    only warned of it.
     """
 
     cause: Cause
@@ -35,6 +37,8 @@ class Finding:
     survived: bool = False
     is_after_end: bool = False
     is_aftermath: bool = False
+    is_parting: bool = False
+    is_warning: bool = False
     detail: str = ""
 
     @property

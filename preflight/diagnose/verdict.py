@@ -25,6 +25,7 @@ ENDINGS = frozenset(
 )  # then what is left is killed
 # Of a job that has ended well no more is left than that its processes ended one after the other.
 PARTINGS = frozenset(("ended-from-outside", "session-hangup", "rendezvous-connection"))
+LEAVINGS = frozenset(("ended-from-outside", "rank-failed-elsewhere"))
 STRONG = 5  # a weight from which a cause explains others of its kind
 # What aborts ranks: watchdogs, and libraries that lost a queue after another one had failed.
 WATCHDOGS = frozenset(("collective-timeout", "nccl-remote-error", "heartbeat-timeout", "rdma-flushed"))
@@ -67,7 +68,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     raised = _unknown_exception(gathered)
     if raised is not None:
         findings = [*(one for one in findings if one.evidence[0].line or one.cause.name != "not-all-joined"), raised]
-    findings = _in_time(findings)
+    findings = _warned_of(_in_time(findings))
     findings = [_as_echo(finding) if _was_left_over(finding, findings) else finding for finding in findings]
     findings = before_the_limit(findings)
     names = {finding.cause.name for finding in findings}
@@ -106,6 +107,23 @@ def _in_time(findings: list[Finding]) -> list[Finding]:
     if _has_times(findings):
         return sorted(findings, key=lambda finding: finding.evidence[0].seconds)
     return findings
+
+
+def _warned_of(findings: list[Finding]) -> list[Finding]:
+    """What torch warned of as it looked for GPUs is the cause where it then found none; else a suspicion at most."""
+    warned = [one for one in findings if one.is_warning]
+    if not warned:
+        return findings
+    has_none = any(one.cause.name == "no-gpu-visible" and not one.survived for one in findings)
+    kind, weight = (Kind.CAUSE, STRONG + 3) if has_none else (Kind.SUSPICION, 1)
+    return [
+        replace(one, cause=replace(one.cause, kind=kind, weight=weight), survived=one.survived and not has_none)
+        if one.is_warning
+        else _as_echo(one)
+        if one.cause.name == "no-gpu-visible"
+        else one
+        for one in findings
+    ]
 
 
 def _is_one_file(findings: list[Finding]) -> bool:
@@ -162,7 +180,7 @@ def _grade(finding: Finding, among: AbstractSet[str] = frozenset()) -> int:
         return Kind.NOTE
     if finding.cause.name == "aborted" and not WATCHDOGS & among:
         return Kind.SUSPICION
-    if finding.survived:
+    if finding.survived or (finding.is_parting and finding.cause.name in LEAVINGS):
         return Kind.NOTE
     if finding.is_aftermath and (finding.cause.kind == Kind.CONSEQUENCE or finding.cause.name in PARTINGS):
         return Kind.NOTE
