@@ -41,6 +41,12 @@ ECHOES = frozenset(
         "cxi-peer-gone",
     )
 )
+# What ends when something else did, or waits in vain for it: said before it, that is the cause.
+FOLLOWERS = {
+    "ray-worker-died": frozenset(("collective-timeout", "heartbeat-timeout", "nccl-remote-error")),
+    "mpi-daemon-lost": frozenset(("connection-refused", "connect-timed-out", "no-route")),
+    "not-all-joined": frozenset(("loopback-master",)),
+}
 JOINING = frozenset(("not-all-joined", "late-start", "store-wait-timeout", "rendezvous-connection"))
 MET = MEETING | {"port-in-use"}  # what no rank suffers from that waits in a collective
 PLACED_BY_PYTHON = frozenset(("syntax-error", "assertion"))
@@ -69,7 +75,10 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     if raised is not None:
         findings = [*(one for one in findings if one.evidence[0].line or one.cause.name != "not-all-joined"), raised]
     findings = _warned_of(_in_time(findings))
-    findings = [_as_echo(finding) if _was_left_over(finding, findings) else finding for finding in findings]
+    findings = [
+        _as_echo(one) if _was_left_over(one, findings) or _followed(one, findings[:number]) else one
+        for number, one in enumerate(findings)
+    ]
     findings = before_the_limit(findings)
     names = {finding.cause.name for finding in findings}
     graded = [(_grade(finding, names), finding) for finding in findings]
@@ -153,6 +162,14 @@ def _was_left_over(finding: Finding, findings: list[Finding]) -> bool:
             and 0 < other.evidence[0].line < first.line
             for other in findings
         )
+    )
+
+
+def _followed(finding: Finding, before: list[Finding]) -> bool:
+    """Whether what it follows from was said before it."""
+    return any(
+        one.cause.name in FOLLOWERS.get(finding.cause.name, ()) and not one.survived and not one.is_aftermath
+        for one in before
     )
 
 
