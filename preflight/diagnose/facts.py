@@ -60,6 +60,8 @@ PATTERNS = (
     ("saved", r"\bsaving model checkpoint to\b"),
     ("saved", r"\bcheckpoint saved\b"),
     ("saved", r"\bcheckpoint (?:was|has been) saved\b"),
+    ("saved", r"\bcheckpoint \S+ is ready now\b"),
+    ("saved", r"\bmodel weights saved in\b"),
     ("left", r"\bgraceful shutdown\b"),
     ("left", r"\bgracefully (?:exit|shut|stop|end)\w*"),
     ("left", r"draining requests and shutting down"),

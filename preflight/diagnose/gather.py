@@ -31,16 +31,17 @@ JOINING = frozenset(
     (
         *(cause.name for cause in SUBJECTS["rendezvous"]),
         *("connection-refused", "connect-timed-out", "name-not-resolved", "no-route", "store-wait-timeout"),
+        "wandb-network",  # nothing of the training waits for it
     )
 )
 LEARNS = frozenset((b"loss", b"iteration", b"epoch"))
-PROGRESS = LEARNS | {b"step", b"steps", b"iter", b"eta", b"it", b"throughput"}
-# The number of a step of the training, where Slurm numbers the steps of jobs; a bar of the training, which has no
-# title as those of downloads do; what an engine answers to.
-STEP = re.compile(
-    rb"(?i)(?<!job )(?<![a-z])(?:step|iter)s?[ \]\"':=#/-]{0,4}\d|\[ *\d+/\d+\][ ,]+eta: ?\d"
-    rb"|(?:^|\) |\]: ?) *\d+%\|[^|\n]{0,200}\| *\d+/\d+ \[|throughput[ (a-z/)]{0,20}: ?0*(?:\.0*)?[1-9]"
-)
+# Words of a line of progress, and what it must look like: the number of a step of the training, where Slurm numbers the
+# steps of jobs; a bar of the training, which has no title as those of downloads do; what an engine answers to.
+STEP = re.compile(rb"(?i)(?<!job )(?<![a-z])(?:step|iter)s?[ \]\"':=#/-]{0,4}\d|\[ *\d+/\d+\][ ,]+eta: ?\d")
+BAR = re.compile(rb"(?:^|\) |\]: ?) *\d+%\|[^|\n]{0,200}\| *\d+/\d+ \[")
+ANSWERS = re.compile(rb"throughput[ (a-z/)]{0,20}: ?0*(?:\.0*)?[1-9]")
+LOOKS = {**dict.fromkeys((b"step", b"steps", b"iter", b"eta"), STEP), b"it": BAR, b"throughput": ANSWERS}
+PROGRESS = LEARNS | frozenset(LOOKS)
 CODE = re.compile(rb"(?:\[\w+\]:)? {4}")  # of the program, as a traceback shows it
 TRACEBACK = b"traceback"
 ESCAPE = b"\x1b"
@@ -179,7 +180,7 @@ class Gatherer:
                     continue
             if (
                 not is_no_progress(words)
-                and (not learns_nothing(words) or STEP.search(line))
+                and (not learns_nothing(words) or _is_progress(words, line))
                 and not (open_tracebacks and CODE.match(line))
             ):
                 progress += 1
@@ -302,7 +303,8 @@ class Gatherer:
         if not seen.is_parting:
             return False
         jobs = {job_of(file) for file in seen.progress}
-        marks = [self.left] if seen.cause.name == "rank-failed-elsewhere" else [self.left, self.saved]
+        is_asked = seen.cause.name != "rank-failed-elsewhere" or "ended-from-outside" in self.seen
+        marks = [self.left, self.saved] if is_asked else [self.left]
         return any(
             job_of(file) in jobs and self.progress.get(file, 0) - before < WENT_ON
             for mark in marks
@@ -399,6 +401,10 @@ class Gatherer:
             )
             for seen in rows
         ]
+
+
+def _is_progress(words: list[bytes], line: bytes) -> bool:
+    return any(LOOKS[word].search(line) for word in PROGRESS.intersection(words))
 
 
 def _named(found: re.Match[str], text: str) -> str:

@@ -23,16 +23,19 @@ MANY = 12
 QUOTED = re.compile(
     r"\s*(?:\[(?:prompt|response|ground_truth|solution|reward|score|completion|answer|question|extracted\w*)\]"
     r"|#{1,4} ?(?:response|instruction|question|answer|input)\b|(?:assistant|human|user|question|answer|q|a): "
+    r"|(?:prompts?|samples?|generat(?:ed|ion)|completions?)(?: \d+)?: "
     r"|[-+] {2,}\S"
     r"|\{.*[\"'](?:prompt|completion|response|question|answer|messages|ground_truth|instruction|reward)[\"']: )"
     r"|.*\breceived request \S+: prompt: |.*::test_\w+.*\b(?:passed|xfailed|skipped)\b|test_\w+ \(.*\.\.\. ok$",
     re.IGNORECASE,
 )
 # Parts of a library whose warnings change nothing for the job.
-HARMLESS = re.compile(r"\bras/\w+\.cc:\d+ nccl warn\b")  # NCCL's service for questions: no rank needs it
+# NCCL's service for questions, which no rank needs; readers of images that no program for text has.
+HARMLESS = re.compile(r"\bras/\w+\.cc:\d+ nccl warn\b|failed to load image python extension")
 # A try that is no final word: another one follows.
 TRIED = re.compile(
-    r"\bretry(?:ing)?\b|\bretries\b|\bwill (?:retry|restart)\b|\battempt \d+ ?(?:of|/) ?\d+|\btrying again\b",
+    r"\b(?:retry|retrying|retries|will restart|trying again|falling back|skipping|ignored)\b"
+    r"|\battempt \d+ ?(?:of|/) ?\d+",
     re.IGNORECASE,
 )
 

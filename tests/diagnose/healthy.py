@@ -428,6 +428,42 @@ def logs() -> Iterator[tuple[str, list[str]]]:
         ],
     )
     yield (
+        "what is missing has a substitute",
+        [
+            "Failed to import flash_attn: No module named 'flash_attn'; falling back to sdpa",
+            "Failed to load image Python extension: 'libpng16.so.16: cannot open shared object file'",
+            *steps("lightning", 3),
+        ],
+    )
+    yield (
+        "DeepSpeed, stopped by hand after a save",
+        [
+            *steps("deepspeed"),
+            "[INFO] [torch_checkpoint_engine.py:33:commit] [Torch] Checkpoint global_step12 is ready now!",
+            "[2030-01-02 03:20:05,100] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711",
+            "KeyboardInterrupt",
+        ],
+    )
+    yield (
+        "samples of a model without steps",
+        [
+            "prompts: ['RuntimeError: CUDA out of memory', 'what is 2+2']",
+            "generated: OSError: [Errno 28] No space left on device",
+            "sample 3: The log says `torch.OutOfMemoryError: CUDA out of memory.` and then stops.",
+        ],
+    )
+    yield (
+        "vLLM, memory is tried out",
+        [OOM, "WARNING retrying with max_num_seqs=64", "INFO:     Application startup complete."],
+    )
+    yield (
+        "three epochs, wandb is slow",
+        [
+            "wandb: WARNING A graphql request initiated by the public wandb API timed out (timeout=19 sec).",
+            *steps("trainer", 3),
+        ],
+    )
+    yield (
         "evaluation of a model",
         [
             "Running loglikelihood requests: 100%|##########| 400/400 [00:41<00:00]",

@@ -35,6 +35,8 @@ CAUSES = (
             r"failed, trying batch size",
             r"batch size will be decreased",
             r"batch will be retrained",
+            r"application startup complete",
+            r"fired up and ready to roll",
         ),
     ),
     Cause(
