@@ -102,9 +102,12 @@ def _logs(name: str, blocks: Blocks, gaps: list[Gap], *, layer: int) -> Iterator
     elif members is not None:
         number = 0
         for member, content in members(blocks):
-            if not LOG.search(member.rpartition("/")[2]) or number == MOST_LOGS:
+            if not LOG.search(member.rpartition("/")[2]):
                 continue
             number += 1
+            if number > MOST_LOGS:
+                reading.cut_short(f"more than {MOST_LOGS:,} logs lie in it")
+                break
             inner = Reading(f"{name}/{member}")
             yield from _logs(inner.name, Blocks(content, inner), gaps, layer=layer + 1)
         if reading.cut:
