@@ -35,7 +35,7 @@ LEFT_OUT = (
     "jobs/script.py",
     *(f"workloads/{name}" for name in ("collectives.py", "rank/", "train.py", "training/")),
     *(f"workloads/bench/{name}.py" for name in ("groups", "nccl", "operations", "pairs", "pattern", "sizes", "trial")),
-    "redact.py",
+    "redact",
     "node/agent/loader.py",
 )
 PATTERNS = frozenset({"compile", "search", "match", "fullmatch", "findall", "sub", "split", "finditer"})

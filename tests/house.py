@@ -46,10 +46,10 @@ INSIDE = {
         ("view", "documents"),
     ),
     "diagnose": (
-        ("cause", "prefix", "read", "quiet"),
+        ("forms", "cause", "prefix", "quiet"),
         ("causes", "index", "found"),
         ("recorder", "pace"),
-        ("facts", "tracebacks"),
+        ("facts", "tracebacks", "read"),
         ("gather", "live", "derived"),
         ("verdict", "stuck"),
     ),

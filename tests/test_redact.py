@@ -54,7 +54,14 @@ def test_what_only_looks_like_a_secret_is_left(text):
 def test_a_secret_in_a_url_is_hidden_with_its_user_shown():
     """Whoever reads it still sees which account was meant."""
     assert without_secrets("git clone https://me:abc@host/x.git") == f"git clone https://me:{HIDDEN}@host/x.git"
-    assert without_secrets("https://abc@host") == "https://abc@host"
+    assert without_secrets("git clone ssh://git@host/x.git") == "git clone ssh://git@host/x.git"
+
+
+def test_who_stands_alone_in_a_url_is_a_token():
+    """A login of ssh and the mark of an image's content are none."""
+    assert without_secrets("pip install git+https://abc@host/x") == f"pip install git+https://{HIDDEN}@host/x"
+    assert without_secrets("https://abc:x-oauth-basic@host") == f"https://{HIDDEN}:{HIDDEN}@host"
+    assert without_secrets("docker://image@sha256:abc") == "docker://image@sha256:abc"
 
 
 SIGNS = ("=", "==")  # with spaces on both sides: what follows is the secret
@@ -135,6 +142,20 @@ SECRETS = [
     ("https://api.telegram.org/bot1:xyzzysecret/sendMessage", "xyzzysecret"),
     (f"WHATEVER={KEY}", KEY),
     (f"whatever='{KEY}'", KEY),
+    *((text, "xyzzysecret") for text in (
+        "--wandb_key=xyzzysecret", "KAGGLE_KEY=xyzzysecret", "AZURE_STORAGE_KEY=xyzzysecret", "CREDS=xyzzysecret",
+        "REDISCLI_AUTH=xyzzysecret", "DBPASS=xyzzysecret", "USERPASS=xyzzysecret", "--hf.token xyzzysecret",
+        '{"key": "xyzzysecret"}', "hf.token=xyzzysecret", "+trainer.wandb.api_key=xyzzysecret",
+        "accountKey: xyzzysecret",
+        "https://xyzzysecret@host/x", "SENTRY_DSN=https://xyzzysecret@host/1", "https://xyzzysecret:@host",
+        "redis-cli -h h -a xyzzysecret ping", "Cookie: session=1; id=xyzzysecret", "env FOO_KEY=xyzzysecret x",
+        "docker exec -e AUTH=xyzzysecret x", "DB_PASSWORD_2=xyzzysecret", "HF_TOKEN_PROD=xyzzysecret",
+        "MYTOKEN=xyzzysecret",
+        "- name: HF_TOKEN\n  value: xyzzysecret", '{"name":"HF_TOKEN","value":"xyzzysecret"}',
+        "WANDB_API_KEY:xyzzysecret",
+        "podman login -u me -p xyzzysecret h", "ipmitool -H h -U me -P xyzzysecret power", "LDAP_BIND_PW=xyzzysecret",
+        "login failed with token: 1xyzzysecret", "PASSWORD='a'\\''xyzzysecret'", 'PASSWORD="a\\"xyzzysecret"',
+    )),
     ("WANDB=local-8d0f1e2c3b4a59687f6e5d4c3b2a1908", "8d0f1e2c"),
 ]  # fmt: skip
 
@@ -167,6 +188,30 @@ def test_secrets_are_known_by_name_beginning_place_or_look(text, secret):
         "OLDPWD=/root",
         "pattern=abc",
         "the all-reduce passes: 12 of 12",
+        "--max-token 5",
+        "--pad-token-id 0",
+        "unexpected token: '('",
+        "SyntaxError: Unexpected token: foo",
+        "eos_token: </s>",
+        "NCCL_IB_PKEY=0x8001",
+        "data.prompt_key=prompt data.reward_fn_key=data_source",
+        "topologyKey: kubernetes.io/hostname",
+        '{"key": "run_stop"}',
+        '"key": "nvidia.com/gpu"',
+        "pass: 12, fail: 3",
+        "auth: munge",
+        "use_auth_token=True",
+        "imagePullSecrets: regcred",
+        "secretName: mine",
+        "--password-stdin",
+        "PasswordAuthentication=no",
+        "--moe-token-dispatcher-type alltoall",
+        "forward_pass: 12.3ms",
+        "docker run --pwd /workspace",
+        "Rank 0: waiting for key:store_based_barrier_key:1 with 16 nodes",
+        "keys: /default_pg/0//cpu//0/0",
+        "a daemon refused a credential: munge does not run there",
+        "set WANDB_API_KEY (COMET_API_KEY) in the environment",
     ],
 )
 def test_what_a_job_is_made_of_is_shown(text):
@@ -177,7 +222,8 @@ def test_what_a_job_is_made_of_is_shown(text):
 @pytest.mark.parametrize(
     "unit",
     [
-        "a", "token", "token= ", 'token="', "://a:", "://:a@", "mysql ", "curl -u ", "-token", "sshpass -p", "token\\",
+        "a", "token", "token= ", 'token="', "://a:", "://:a@", "mysql ", "curl -u ", "-token", "sshpass -p",
+        "token\\",
         "token       ", "smbclient -U ", "docker login ", "aws configure set ", "env ", "X-", "?a-", "eyJ-",
         " --a", " -e ", "login a password ", "wandb login --a ", "token: |\n a\n",
         "-----BEGIN PRIVATE KEY-----", " --from-literal=a",
@@ -230,6 +276,12 @@ def test_the_rest_of_a_line_is_shown():
         (("/usr/bin/sshpass", "-p", "one", "ssh"), ("/usr/bin/sshpass", "-p", HIDDEN, "ssh")),
         (("sshpass", "-p", "one"), ("sshpass", "-p", HIDDEN)),
         (("ssh", "-p", "22", "h"), ("ssh", "-p", "22", "h")),
+        (("redis-cli", "-h", "h", "-a", "one"), ("redis-cli", "-h", "h", "-a", HIDDEN)),
+        (("--hf.token", "one"), ("--hf.token", HIDDEN)),
+        (("--max-token", "5", "--pad-token-id", "0"), ("--max-token", "5", "--pad-token-id", "0")),
+        (("--env", "AUTH=one"), ("--env", f"AUTH={HIDDEN}")),
+        (("--env=OPENAI_KEY=one",), (f"--env=OPENAI_KEY={HIDDEN}",)),
+        (("--wrap", "env FOO_KEY=one x"), ("--wrap", f"env FOO_KEY={HIDDEN} x")),
         (("sshpass", "-e", "-q", "22"), ("sshpass", "-e", "-q", "22")),
         (("-p", "22", "h"), ("-p", "22", "h")),
         (("secret", "word"), ("secret", "word")),

@@ -48,9 +48,11 @@ def diagnose_logs(
     ask: Callable[[Diagnosis], tuple[Confirmed, ...]] = nothing,
     language: Language = ENGLISH,
 ) -> int:
-    """Read the logs and say what happened: 0, or 5 where they held no line. `ask` asks the nodes about the causes.
+    """Read the logs and say what happened: 1 where the job failed, 3 where they were not all read or empty, else 0.
 
-    Raises UsageError for a log that cannot be read.
+    `ask` asks the nodes about the causes.
+
+    Raises UsageError where a log is not there or none could be read.
     """
     if names.count("-") > 1:
         raise UsageError("diagnose: - is the standard input, and can be named only once")
@@ -64,10 +66,11 @@ def diagnose_logs(
         nodes = f" on {fold(one.nodes)}" if one.nodes else ""
         line = f"{one.check} {one.verdict}{language.say(nodes)}: {printable(language.say(one.message))}"
         print(line, file=sys.stderr if json else sys.stdout)
+    if diagnosis.has_failed:
+        return EXIT_CODES[Verdict.FAIL]
     if not diagnosis.lines:
         print(language.say("preflight: diagnose: the logs are empty"), file=sys.stderr)
-        return EXIT_CODES[Verdict.SKIP]
-    return 0
+    return EXIT_CODES[Verdict.PASS if diagnosis.lines and not diagnosis.gaps else Verdict.ERROR]
 
 
 def checks_of(diagnosis: Diagnosis) -> tuple[str, ...]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from preflight.diagnose import recorder
 from preflight.diagnose.cause import Cause
 from preflight.diagnose.derived.wording import BY_NAME
-from preflight.diagnose.found import Diagnosis
+from preflight.diagnose.found import Diagnosis, Gap
 from preflight.diagnose.gather import Gatherer
-from preflight.diagnose.read import lines_of, logs_of, opened
+from preflight.diagnose.read import lines_of, logs_in, logs_of
 from preflight.diagnose.verdict import conclude
+from preflight.errors import UsageError
 
 __all__ = ["Diagnosis", "cause_named", "cause_of", "diagnose", "diagnose_files", "diagnose_texts"]
 
@@ -36,20 +37,27 @@ def diagnose_texts(texts: Mapping[str, str]) -> Diagnosis:
 def diagnose_files(names: Iterable[str], *, say: Callable[[str], None] = lambda _: None) -> Diagnosis:
     """The diagnosis of log files and dumps of the flight recorder together; `say` hears how far it is.
 
-    ``-`` is the standard input, a folder all logs that lie below it; gzip and zstd are unpacked.
+    ``-`` is the standard input, a folder all logs that lie below it; what is packed or encoded is known by its bytes.
+    What could not be read stands in the diagnosis of the others.
 
-    Raises UsageError for the first that cannot be read.
+    Raises UsageError for a file that is not there, and where nothing at all could be read.
     """
     gathered = Gatherer()
-    for name in (log for given in names for log in logs_of(given)):
-        say(name)
-        with opened(name) as stream:
-            head = stream.peek(recorder.HEAD_BYTES) if isinstance(stream, io.BufferedReader) else b""
-            if recorder.is_dump(head[: recorder.HEAD_BYTES]):
-                gathered.take_dump(name, stream.read(recorder.MOST_BYTES))
+    gaps: list[Gap] = []
+    for given in (log for name in names for log in logs_of(name)):
+        for name, blocks in logs_in(given, gaps):
+            say(name)
+            if recorder.is_dump(blocks.peek(recorder.HEAD_BYTES)):
+                try:
+                    gathered.take_dump(name, blocks.read(recorder.MOST_BYTES))
+                except UsageError as error:
+                    gaps.append(Gap(name, str(error).removeprefix(f"{name}: ")))
             else:
-                gathered.read(name, lines_of(stream, say=say))
-    return conclude(gathered)
+                gathered.read(name, lines_of(blocks, say=say))
+    if gaps and not gathered.files:
+        others = f" (and {len(gaps) - 1} more that could not be read)" if len(gaps) > 1 else ""
+        raise UsageError(f"{gaps[0].words}{others}")
+    return replace(conclude(gathered), gaps=tuple(gaps))
 
 
 def cause_of(text: str) -> Cause | None:

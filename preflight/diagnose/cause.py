@@ -20,11 +20,15 @@ class Kind(IntEnum):
 CONFIDENCE = {Kind.CAUSE: "high", Kind.SUSPICION: "medium", Kind.CONSEQUENCE: "low", Kind.NOTE: "low"}
 
 
+AND = " && "
+
+
 @dataclass(frozen=True)
 class Cause:
     """One entry of the table.
 
-    ``patterns`` are regular expressions over a line in lower case, each without alternatives at its top level;
+    ``patterns`` are regular expressions over a line in lower case, each without alternatives at its top level; those
+    that AND joins must all be there, in whatever order (a path before its error, or after it);
     lines that also match one of ``unless`` do not count. ``check`` is the id of the check of ours that tests for the
     cause, ``source`` where the words and their meaning were established. Among several causes of one kind those of
     the larger ``weight`` explain the others. A line that matches one of ``passed`` says that what was missing has come.

@@ -24,7 +24,9 @@ class Finding:
     """A cause with the lines that speak of it.
 
     ``survived`` tells that the training went on after the last of them, ``is_after_end`` that it had ended well before
-    the first of them, ``is_aftermath`` that they then only tell how its processes went.
+    the first of them, ``is_aftermath`` that they then only tell how its processes went; ``is_parting`` that they do so
+    after the program had saved its state, or left in order as it was asked to. ``is_warning`` tells that a library
+    only warned of it.
     """
 
     cause: Cause
@@ -35,6 +37,8 @@ class Finding:
     survived: bool = False
     is_after_end: bool = False
     is_aftermath: bool = False
+    is_parting: bool = False
+    is_warning: bool = False
     detail: str = ""
 
     @property
@@ -46,6 +50,20 @@ class Finding:
         nodes = ", ".join(self.nodes[:4]) + (f" and {len(self.nodes) - 4} more" if len(self.nodes) > 4 else "")
         words = [f"rank{'s' * (len(self.ranks) != 1)} {ranks}"] if self.ranks else []
         return " on ".join([*words, nodes] if nodes else words)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What was given and could not be read: nothing of it, or, where ``is_read``, not all of it."""
+
+    file: str
+    reason: str
+    is_read: bool = False
+
+    @property
+    def words(self) -> str:
+        """The file and the reason."""
+        return f"{self.file}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -93,6 +111,7 @@ class Diagnosis:
     consequences: tuple[Finding, ...] = ()
     notes: tuple[Finding, ...] = ()
     collect: tuple[str, ...] = ()  # what to gather next, where no cause is known
+    gaps: tuple[Gap, ...] = ()  # what was given and not read
 
     @property
     def is_known(self) -> bool:

@@ -19,7 +19,7 @@ from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.index import WORDS, Index, compiled
 from preflight.diagnose.pace import KEPT, LIMITS, Mark
 from preflight.diagnose.prefix import ANSI, job_of, line_of, seconds_of
-from preflight.diagnose.quiet import is_for_debugging, is_printed, is_python_warning
+from preflight.diagnose.quiet import HARMLESS, TRIED, is_for_debugging, is_printed, is_python_warning, is_quoted
 from preflight.diagnose.tracebacks import BUILT_IN, Tracebacks
 
 LONGEST_LINE = 1024  # bytes of a line that are looked at
@@ -31,12 +31,17 @@ JOINING = frozenset(
     (
         *(cause.name for cause in SUBJECTS["rendezvous"]),
         *("connection-refused", "connect-timed-out", "name-not-resolved", "no-route", "store-wait-timeout"),
+        "wandb-network",  # nothing of the training waits for it
     )
 )
 LEARNS = frozenset((b"loss", b"iteration", b"epoch"))
-PROGRESS = LEARNS | {b"step", b"steps", b"iter", b"eta"}
-# The number of a step of the training; Slurm numbers the steps of jobs.
+# Words of a line of progress, and what it must look like: the number of a step of the training, where Slurm numbers the
+# steps of jobs; a bar of the training, which has no title as those of downloads do; what an engine answers to.
 STEP = re.compile(rb"(?i)(?<!job )(?<![a-z])(?:step|iter)s?[ \]\"':=#/-]{0,4}\d|\[ *\d+/\d+\][ ,]+eta: ?\d")
+BAR = re.compile(rb"(?:^|\) |\]: ?) *\d+%\|[^|\n]{0,200}\| *\d+/\d+ \[")
+ANSWERS = re.compile(rb"throughput[ (a-z/)]{0,20}: ?0*(?:\.0*)?[1-9]")
+LOOKS = {**dict.fromkeys((b"step", b"steps", b"iter", b"eta"), STEP), b"it": BAR, b"throughput": ANSWERS}
+PROGRESS = LEARNS | frozenset(LOOKS)
 CODE = re.compile(rb"(?:\[\w+\]:)? {4}")  # of the program, as a traceback shows it
 TRACEBACK = b"traceback"
 ESCAPE = b"\x1b"
@@ -49,6 +54,11 @@ AFTERMATH = re.compile(
     r"|(?:recv|send)(?:value|bytes)? failed|connection to the c10d store has failed|exit ?code:? (?:143|-15)\b",
     re.IGNORECASE,
 )
+# What torch only warns of when it looks for GPUs; that there is none is said later, and less clearly.
+OF_DRIVERS = ("driver-library-mismatch", "driver-too-old", "fabric-manager", "cuda-init-failed")
+LOOKS_FOR_GPUS = re.compile(r"warning: .*(?:cuda initialization:|can't initialize nvml)")
+# Causes that the name of a file or folder shows; where code that compiles meets them, its cache is meant.
+OF_FILES = frozenset(("nfs-not-responding", "file-missing", "shared-index-race", "disk-error"))
 MISCALLED = re.compile(
     r"missing \d+ required positional"
 )  # of a library's function it tells of versions, of the program's of itself
@@ -58,6 +68,7 @@ OVER = frozenset(("rank-failed-elsewhere", "usage-error", *LIMITS, "preempted", 
 OFTEN = 64  # after this many lines with the same words and no cause, further ones are skipped
 VERY_OFTEN = 4096  # the same where they show a cause: by then most ranks have printed it
 MOST_SHAPES = 50_000
+COMPILE_CACHE = next(cause for cause in CAUSES if cause.name == "compile-cache")
 POSITION = {cause.name: number for number, cause in enumerate(CAUSES)}
 NEVER: tuple[int, tuple[str, ...]] = (0, ())
 REPEATED = frozenset(("channel", "ring"))  # of which a few stand for all
@@ -102,6 +113,8 @@ class Seen:
     progress: dict[str, int] = field(default_factory=dict)  # file -> lines of progress before the last of it
     waiting: dict[str, set[str]] = field(default_factory=dict)  # file -> nodes for which what was missing has not come
     is_parting: bool = True  # whether each line only tells how a process went
+    is_tried: bool = True  # whether each line only tells of a try that another one follows
+    is_warning: bool = True  # whether a library only warned of it
     before_end: set[str] = field(default_factory=set)  # files in which a line came before the training had ended
 
     def come(self, file: str, node: str) -> None:
@@ -123,6 +136,8 @@ class Gatherer:
     progress: dict[str, int] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)  # file -> how often a part of the job said that it ended well
     ended_at: dict[str, Ended] = field(default_factory=dict)  # file -> where the last of these stands
+    saved: dict[str, int] = field(default_factory=dict)  # file -> its progress when the last checkpoint was saved
+    left: dict[str, int] = field(default_factory=dict)  # the same when it began to end in order
     runs: Counter[str] = field(default_factory=Counter)  # file -> how many runs before the last one
     shapes: dict[int, tuple[int, tuple[str, ...]]] = field(default_factory=dict)  # words of lines -> how often, causes
     recent: dict[str, deque[Mark]] = field(default_factory=dict)  # file -> its last lines of progress
@@ -165,7 +180,7 @@ class Gatherer:
                     continue
             if (
                 not is_no_progress(words)
-                and (not learns_nothing(words) or STEP.search(line))
+                and (not learns_nothing(words) or _is_progress(words, line))
                 and not (open_tracebacks and CODE.match(line))
             ):
                 progress += 1
@@ -180,18 +195,22 @@ class Gatherer:
         if b"&" in raw and OF_A_PAGE.search(text):
             text = html.unescape(text)
         lowered = text.lower()
+        is_warning = is_python_warning(words)
+        is_of_driver = is_warning and LOOKS_FOR_GPUS.search(lowered) is not None
         found = (
             []
-            if is_python_warning(words) or is_for_debugging(words, text)
+            if (is_warning and not is_of_driver) or is_for_debugging(words, text) or HARMLESS.search(lowered)
             else [
                 (cause, match)
                 for cause, match in causes_index().matches(words, lowered)
-                if not _is_excused(cause, lowered)
+                if not _is_excused(cause, lowered) and (not is_of_driver or cause.name in OF_DRIVERS)
             ]
         )
         if len(found) > 1:  # the more serious of one line's causes first, in whatever order its words were looked up
             found.sort(key=lambda pair: (-pair[0].weight, POSITION[pair[0].name]))
             found = [pair for pair in found if pair[0].name != WARNED] or found
+        if is_of_driver:  # all that its runtime says is in one line: the clearest counts
+            found = sorted(found, key=lambda pair: OF_DRIVERS.index(pair[0].name))[:1]
         facts = list(facts_index().matches(words, lowered))
         passed = (
             [cause for cause, _ in passed_index().matches(words, lowered) if cause in self.seen]
@@ -204,8 +223,11 @@ class Gatherer:
             return (), True
         line = line_of(text, file=name)
         stream = f"{line.rank}/{line.node}"
-        if found and (is_printed(line.text) or self.tracebacks.ends_nothing(stream, line)):
+        is_of_others = is_quoted(line.text)
+        if found and (is_of_others or is_printed(line.text) or self.tracebacks.ends_nothing(stream, line)):
             found = []
+        if found and self.tracebacks.compiles(stream):
+            found = [(COMPILE_CACHE if cause.name in OF_FILES else cause, match) for cause, match in found]
         if found and MISCALLED.search(lowered) and self.tracebacks.is_of_program(stream):
             found = [pair for pair in found if pair[0].name != "import-failed"]
         for cause_name in passed:
@@ -221,23 +243,26 @@ class Gatherer:
             if fact == "ended":
                 self.ended[name] = self.ended.get(name, 0) + 1
                 self.ended_at[name] = Ended(self.progress.get(name, 0), self._last_seconds(name))
+            elif fact in ("saved", "left"):
+                (self.saved if fact == "saved" else self.left)[name] = self.progress.get(name, 0)
             elif fact in BEGINNINGS and self._has_told_an_end(name, of_all=fact == "begun"):
                 self._begin_again(name)
         named = {cause.name: node for cause, match in found if (node := _named(match, text))}
         for cause, _ in found:
-            self._add(cause, replace(evidence, node=named.get(cause.name, line.node)), task=line.task)
+            at = replace(evidence, node=named.get(cause.name, line.node))
+            self._add(cause, at, task=line.task, is_warning=is_of_driver)
         if found and len(self.known) < 10_000:
             self.known.add((name, number))
         if is_traceback:
-            self.tracebacks.begin(stream)
+            self.tracebacks.begin(stream, is_quoted=is_of_others)
         elif stream in self.tracebacks.open:
             self.tracebacks.take(stream, line, evidence, progress=self._progress(name))
-        elif is_exception:
+        elif is_exception and not is_of_others:
             self.tracebacks.take_alone(line, evidence, progress=self._progress(name))
         names = tuple({cause.name: None for cause, _ in found})
         return names, not is_traceback and not passed and all(fact in REPEATED for fact, _ in facts)
 
-    def _add(self, cause: Cause, evidence: Evidence, *, task: int) -> None:
+    def _add(self, cause: Cause, evidence: Evidence, *, task: int, is_warning: bool) -> None:
         seen = self.seen.get(cause.name)
         if seen is None:
             seen = self.seen[cause.name] = Seen(cause, len(self.seen))
@@ -248,6 +273,8 @@ class Gatherer:
         if not self.has_ended(evidence.file):
             seen.before_end.add(evidence.file)
         seen.is_parting = seen.is_parting and AFTERMATH.search(evidence.text) is not None
+        seen.is_tried = seen.is_tried and TRIED.search(evidence.text) is not None
+        seen.is_warning = seen.is_warning and is_warning
         is_new = evidence.rank not in seen.ranks or not seen.evidence
         if len(seen.evidence) < EVIDENCE and (is_new or not any(evidence.text == one.text for one in seen.evidence)):
             seen.evidence.append(evidence)
@@ -270,6 +297,19 @@ class Gatherer:
         """Whether the training of a file said that it ended well, and no other began in it."""
         end = self.ended_at.get(file)
         return end is not None and self.progress.get(file, 0) - end.progress < WENT_ON
+
+    def _has_parted(self, seen: Seen) -> bool:
+        """Whether lines only tell how a program went that had just saved its state, or left in order."""
+        if not seen.is_parting:
+            return False
+        jobs = {job_of(file) for file in seen.progress}
+        is_asked = seen.cause.name != "rank-failed-elsewhere" or "ended-from-outside" in self.seen
+        marks = [self.left, self.saved] if is_asked else [self.left]
+        return any(
+            job_of(file) in jobs and self.progress.get(file, 0) - before < WENT_ON
+            for mark in marks
+            for file, before in mark.items()
+        )
 
     def _ended_beside(self, file: str, seconds: float, *, surely: bool = False) -> bool:
         """Whether another file of the same job tells of a good end that came before this time, as far as times show.
@@ -300,6 +340,8 @@ class Gatherer:
         self.shapes.clear()
         self.ended.pop(file, None)
         self.ended_at.pop(file, None)
+        self.saved.pop(file, None)
+        self.left.pop(file, None)
         self.recent[file].clear()
         self.tracebacks.forget(file)
         for name in [name for name, seen in self.seen.items() if set(seen.progress) == {file}]:
@@ -348,14 +390,21 @@ class Gatherer:
                 tuple(sorted(seen.ranks - seen.tasks if self.several_a_task else seen.ranks)),
                 tuple(sorted(node for node in seen.nodes if not _is_short(node, seen.nodes))),
                 survived=all(
-                    not seen.waiting[file] or self.went_on(file, before, 1 if seen.cause.name in JOINING else WENT_ON)
+                    not seen.waiting[file]
+                    or self.went_on(file, before, 1 if seen.is_tried or seen.cause.name in JOINING else WENT_ON)
                     for file, before in seen.progress.items()
                 ),
                 is_after_end=self._is_after_end(seen, surely=True),
                 is_aftermath=seen.is_parting and self._is_after_end(seen),
+                is_parting=self._has_parted(seen),
+                is_warning=seen.is_warning,
             )
             for seen in rows
         ]
+
+
+def _is_progress(words: list[bytes], line: bytes) -> bool:
+    return any(LOOKS[word].search(line) for word in PROGRESS.intersection(words))
 
 
 def _named(found: re.Match[str], text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Generic, TypeVar
 
-from preflight.diagnose.cause import key_word
+from preflight.diagnose.cause import AND, key_word
 
 Row = TypeVar("Row")
 # Letters in lower case; everything else separates words.
@@ -29,15 +29,16 @@ class Index(Generic[Row]):
     """Rows by a word that each of their patterns needs."""
 
     def __init__(self, rows: Iterable[tuple[str, Row]]) -> None:
-        self._rows: dict[bytes, list[tuple[str, Row]]] = {}
+        self._rows: dict[bytes, list[tuple[str, tuple[str, ...], Row]]] = {}
         for pattern, row in rows:
-            self._rows.setdefault(key_word(pattern).encode(), []).append((pattern, row))
+            first, *others = pattern.split(AND)
+            self._rows.setdefault(key_word(first).encode(), []).append((first, tuple(others), row))
         self.words = frozenset(self._rows)
 
     def matches(self, words: Iterable[bytes], lowered: str) -> Iterator[tuple[Row, re.Match[str]]]:
         """Every row with a pattern that the line matches, each pattern once."""
         for word in self.words.intersection(words):
-            for pattern, row in self._rows[word]:
+            for pattern, others, row in self._rows[word]:
                 found = compiled(pattern).search(lowered)
-                if found:
+                if found and all(compiled(other).search(lowered) for other in others):
                     yield row, found

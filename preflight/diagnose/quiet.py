@@ -18,6 +18,26 @@ STATEMENT = re.compile(r" {4,}(?:from [\w.]+ import|import|raise|except) ")
 # One of the settings that a line lists; with so many of them it prints a configuration.
 LISTED = re.compile(r"[\w'\"]+(?:=|: )[^,=:]{0,200}, ")
 MANY = 12
+# What others said: prompts, completions and rewards of a model, messages that it answers, tests by their names, and
+# the lines of a difference.
+QUOTED = re.compile(
+    r"\s*(?:\[(?:prompt|response|ground_truth|solution|reward|score|completion|answer|question|extracted\w*)\]"
+    r"|#{1,4} ?(?:response|instruction|question|answer|input)\b|(?:assistant|human|user|question|answer|q|a): "
+    r"|(?:prompts?|samples?|generat(?:ed|ion)|completions?)(?: \d+)?: "
+    r"|[-+] {2,}\S"
+    r"|\{.*[\"'](?:prompt|completion|response|question|answer|messages|ground_truth|instruction|reward)[\"']: )"
+    r"|.*\breceived request \S+: prompt: |.*::test_\w+.*\b(?:passed|xfailed|skipped)\b|test_\w+ \(.*\.\.\. ok$",
+    re.IGNORECASE,
+)
+# Parts of a library whose warnings change nothing for the job.
+# NCCL's service for questions, which no rank needs; readers of images that no program for text has.
+HARMLESS = re.compile(r"\bras/\w+\.cc:\d+ nccl warn\b|failed to load image python extension")
+# A try that is no final word: another one follows.
+TRIED = re.compile(
+    r"\b(?:retry|retrying|retries|will restart|trying again|falling back|skipping|ignored)\b"
+    r"|\battempt \d+ ?(?:of|/) ?\d+",
+    re.IGNORECASE,
+)
 
 
 def is_python_warning(words: list[bytes]) -> bool:
@@ -28,6 +48,11 @@ def is_python_warning(words: list[bytes]) -> bool:
 def is_for_debugging(words: list[bytes], text: str) -> bool:
     """Whether a logger only tells how it goes on."""
     return not DEBUGGING.isdisjoint(words) and DEBUG.search(text) is not None
+
+
+def is_quoted(text: str) -> bool:
+    """Whether a line tells what others said or wrote."""
+    return QUOTED.match(text) is not None
 
 
 def is_printed(text: str) -> bool:

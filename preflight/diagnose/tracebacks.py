@@ -13,6 +13,7 @@ LIBRARY = ("site-packages", "dist-packages", "/lib/python", "/torch/", "<frozen"
 LONGEST = 400  # lines of one traceback
 MOST = 200
 FRAME = re.compile(r'\s*File "([^"]{1,300})", line (\d+)(?:, in (\S+))?')
+COMPILERS = re.compile(r"flashinfer/jit|/triton/|torch/_inductor|torch/utils/(?:cpp_extension|_triton)|deep_gemm/jit")
 # What Python calls as a process ends: an exception in it is printed, and ends nothing.
 AT_THE_END = frozenset(["_run_finalizers", "_exit_function", "__del__", "_run_exitfuncs"])
 THREAD, CLOSED = "_bootstrap_inner", "_check_closed"  # frames of any thread, and of one that outlives what it reads
@@ -82,6 +83,7 @@ class Open:
     last: str = ""
     lines: int = 0
     is_at_the_end: bool = False
+    compiles: bool = False  # whether a frame is of what compiles code and keeps it in a cache
     is_of_thread: bool = False
 
 
@@ -102,10 +104,15 @@ class Tracebacks:
         self.interrupted.clear()
         self.raised = [raised for raised in self.raised if raised.evidence.file != file]
 
-    def begin(self, stream: str) -> None:
-        """``Traceback (most recent call last):`` was printed."""
+    def begin(self, stream: str, *, is_quoted: bool = False) -> None:
+        """``Traceback (most recent call last):`` was printed; one that is quoted ends nothing."""
         if len(self.open) < 4096:
-            self.open[stream] = Open()
+            self.open[stream] = Open(is_at_the_end=is_quoted)
+
+    def compiles(self, stream: str) -> bool:
+        """Whether the traceback that is being printed leads through a compiler of kernels or its cache."""
+        traceback = self.open.get(stream)
+        return traceback is not None and traceback.compiles
 
     def is_of_program(self, stream: str) -> bool:
         """Whether the innermost frame of the traceback that is being printed is the program's own."""
@@ -127,6 +134,7 @@ class Tracebacks:
             traceback.is_of_thread = traceback.is_of_thread or frame[3] == THREAD
             is_idle = frame[3] in AT_THE_END or (traceback.is_of_thread and frame[3] == CLOSED)
             traceback.is_at_the_end = traceback.is_at_the_end or is_idle
+            traceback.compiles = traceback.compiles or COMPILERS.search(frame[1]) is not None
             if not any(part in frame[1] for part in LIBRARY):
                 traceback.own = traceback.last
             return None

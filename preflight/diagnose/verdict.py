@@ -25,6 +25,7 @@ ENDINGS = frozenset(
 )  # then what is left is killed
 # Of a job that has ended well no more is left than that its processes ended one after the other.
 PARTINGS = frozenset(("ended-from-outside", "session-hangup", "rendezvous-connection"))
+LEAVINGS = frozenset(("ended-from-outside", "rank-failed-elsewhere"))
 STRONG = 5  # a weight from which a cause explains others of its kind
 # What aborts ranks: watchdogs, and libraries that lost a queue after another one had failed.
 WATCHDOGS = frozenset(("collective-timeout", "nccl-remote-error", "heartbeat-timeout", "rdma-flushed"))
@@ -40,6 +41,12 @@ ECHOES = frozenset(
         "cxi-peer-gone",
     )
 )
+# What ends when something else did, or waits in vain for it: said before it, that is the cause.
+FOLLOWERS = {
+    "ray-worker-died": frozenset(("collective-timeout", "heartbeat-timeout", "nccl-remote-error")),
+    "mpi-daemon-lost": frozenset(("connection-refused", "connect-timed-out", "no-route")),
+    "not-all-joined": frozenset(("loopback-master",)),
+}
 JOINING = frozenset(("not-all-joined", "late-start", "store-wait-timeout", "rendezvous-connection"))
 MET = MEETING | {"port-in-use"}  # what no rank suffers from that waits in a collective
 PLACED_BY_PYTHON = frozenset(("syntax-error", "assertion"))
@@ -67,8 +74,11 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     raised = _unknown_exception(gathered)
     if raised is not None:
         findings = [*(one for one in findings if one.evidence[0].line or one.cause.name != "not-all-joined"), raised]
-    findings = _in_time(findings)
-    findings = [_as_echo(finding) if _was_left_over(finding, findings) else finding for finding in findings]
+    findings = _warned_of(_in_time(findings))
+    findings = [
+        _as_echo(one) if _was_left_over(one, findings) or _followed(one, findings[:number]) else one
+        for number, one in enumerate(findings)
+    ]
     findings = before_the_limit(findings)
     names = {finding.cause.name for finding in findings}
     graded = [(_grade(finding, names), finding) for finding in findings]
@@ -108,6 +118,23 @@ def _in_time(findings: list[Finding]) -> list[Finding]:
     return findings
 
 
+def _warned_of(findings: list[Finding]) -> list[Finding]:
+    """What torch warned of as it looked for GPUs is the cause where it then found none; else a suspicion at most."""
+    warned = [one for one in findings if one.is_warning]
+    if not warned:
+        return findings
+    has_none = any(one.cause.name == "no-gpu-visible" and not one.survived for one in findings)
+    kind, weight = (Kind.CAUSE, STRONG + 3) if has_none else (Kind.SUSPICION, 1)
+    return [
+        replace(one, cause=replace(one.cause, kind=kind, weight=weight), survived=one.survived and not has_none)
+        if one.is_warning
+        else _as_echo(one)
+        if one.cause.name == "no-gpu-visible"
+        else one
+        for one in findings
+    ]
+
+
 def _is_one_file(findings: list[Finding]) -> bool:
     return len({one.file for finding in findings for one in finding.evidence[:1] if one.line}) <= 1
 
@@ -138,6 +165,14 @@ def _was_left_over(finding: Finding, findings: list[Finding]) -> bool:
     )
 
 
+def _followed(finding: Finding, before: list[Finding]) -> bool:
+    """Whether what it follows from was said before it."""
+    return any(
+        one.cause.name in FOLLOWERS.get(finding.cause.name, ()) and not one.survived and not one.is_aftermath
+        for one in before
+    )
+
+
 def _standstill(gathered: Gatherer, findings: list[Finding]) -> list[Finding]:
     """What a limit ended had stood still for long before, as a finding of its own."""
     for end in findings:
@@ -162,7 +197,7 @@ def _grade(finding: Finding, among: AbstractSet[str] = frozenset()) -> int:
         return Kind.NOTE
     if finding.cause.name == "aborted" and not WATCHDOGS & among:
         return Kind.SUSPICION
-    if finding.survived:
+    if finding.survived or (finding.is_parting and finding.cause.name in LEAVINGS):
         return Kind.NOTE
     if finding.is_aftermath and (finding.cause.kind == Kind.CONSEQUENCE or finding.cause.name in PARTINGS):
         return Kind.NOTE

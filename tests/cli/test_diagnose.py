@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
 
 from preflight.cli import main
 from preflight.cli.diagnose import Confirmed, checks_of, diagnose_logs
@@ -10,28 +12,49 @@ from preflight.diagnose import diagnose
 
 
 def test_a_log_is_diagnosed(tmp_path, capsys):
-    """Exit code 0 whether the cause is known or not: what failed is the job, not the diagnosis."""
+    """Exit code 1 for a job that failed, 0 for one of whose failure nothing is said."""
     (tmp_path / "a.log").write_text("RuntimeError: CUDA error: invalid device ordinal\n")
-    assert main.run(["diagnose", str(tmp_path / "a.log")]) == 0
+    assert main.run(["diagnose", str(tmp_path / "a.log")]) == 1
     assert "invalid device ordinal" in capsys.readouterr().out
-    assert main.run(["diagnose", str(tmp_path / "a.log"), "--json"]) == 0
+    assert main.run(["diagnose", str(tmp_path / "a.log"), "--json"]) == 1
+    (tmp_path / "b.log").write_text("step 1 loss 2\n")
+    assert main.run(["diagnose", str(tmp_path / "b.log"), "--json", str(tmp_path / "json")]) == 0
     assert json.loads(capsys.readouterr().out)["causes"][0]["name"] == "invalid-device-ordinal"
 
 
 def test_what_cannot_be_diagnosed_has_its_own_code(tmp_path, capsys):
-    """4 without a log or with one that cannot be read, 5 for one that holds nothing."""
+    """4 without a log or with one that cannot be read, 3 for one that holds nothing."""
     (tmp_path / "empty").touch()
     assert main.run(["diagnose"]) == 4
     assert main.run(["diagnose", str(tmp_path / "none.log")]) == 4
     assert "none.log: cannot be read" in capsys.readouterr().err
-    assert main.run(["diagnose", str(tmp_path / "empty")]) == 5
+    assert main.run(["diagnose", str(tmp_path / "empty")]) == 3
+    (tmp_path / "zeros").write_bytes(bytes(99))
+    assert main.run(["diagnose", str(tmp_path / "zeros")]) == 4
+    assert capsys.readouterr().err.splitlines()[-1].endswith("zeros: not text: it holds nothing but zero bytes")
+
+
+def test_what_is_cut_short_keeps_its_code_from_0(tmp_path, capsys):
+    """3 where the rest shows no failure, 1 where it does; a file beside it that is no text is named."""
+    sound, sick = "step 1 loss 2\n" * 9000, "OSError: [Errno 28] No space left on device\n" + "x\n" * 9000
+    for text, code, headline in ((sound, 3, "no failure found in what could be read"), (sick, 1, "no space is left")):
+        (tmp_path / "a.log").write_bytes(gzip.compress(text.encode())[:-9])
+        (tmp_path / "b.log").write_bytes(random.Random(1).randbytes(999))
+        for given in (["a.log"], ["a.log", "b.log"], ["."]):
+            assert main.run(["diagnose", *(str(tmp_path / name) for name in given)]) == code
+            out = capsys.readouterr().out
+            assert out.startswith(headline)
+            assert "a.log: cut short: it ends in the middle of a packed stream" in out
+            assert ("b.log: not text: it holds" in out) == (given != ["a.log"])
+    assert main.run(["diagnose", str(tmp_path), "--json"]) == 1
+    assert [gap["all_of_it"] for gap in json.loads(capsys.readouterr().out)["not_read"]] == [False, True]
 
 
 def test_a_folder_of_logs_is_diagnosed(tmp_path, capsys):
     """As its files would be; one without a log is told with what to name."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "rank0.log").write_text("RuntimeError: CUDA error: invalid device ordinal\n")
-    assert main.run(["diagnose", str(tmp_path / "logs")]) == 0
+    assert main.run(["diagnose", str(tmp_path / "logs")]) == 1
     assert "rank0.log:1" in capsys.readouterr().out
     (tmp_path / "none").mkdir()
     assert main.run(["diagnose", str(tmp_path / "none")]) == 4
@@ -48,7 +71,7 @@ def test_hosts_beside_a_log_are_asked_by_the_checks_of_its_causes(tmp_path, caps
     assert checks_of(diagnose(["all is well"])) == ()
     (tmp_path / "a.log").write_text("\n".join(lines))
     said = (Confirmed("files.there_is_room", "fail", ("node1", "node2"), "/ckpt is full\x1b"),)
-    assert diagnose_logs([str(tmp_path / "a.log")], "", lambda _: said) == 0
+    assert diagnose_logs([str(tmp_path / "a.log")], "", lambda _: said) == 1
     assert "files.there_is_room fail on node[1-2]: /ckpt is full\\x1b" in capsys.readouterr().out
 
 

@@ -16,3 +16,11 @@ def test_a_row_is_found_by_its_pattern():
     line = "oserror: [errno 111] connection refused"
     assert [row for row, _ in index.matches(words_of(line.encode()), line)] == ["refused", "refused"]
     assert index.words.isdisjoint(words_of(b"step 7 loss 2.5"))
+
+
+def test_patterns_that_must_all_be_there_are_found_in_any_order():
+    """A path stands before its error, or after it."""
+    index = Index([(r"stale file handle && (?:triton|inductor)", "cache")])
+    for line in ("stale file handle: /x/triton/y", "/x/triton/y: stale file handle", "stale file handle: /data"):
+        found = [row for row, _ in index.matches(words_of(line.encode()), line)]
+        assert found == (["cache"] if "triton" in line else [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.diagnose import diagnose
-from preflight.diagnose.quiet import is_printed
+from preflight.diagnose.quiet import is_printed, is_quoted
 
 CONFIG = (
     "Initializing an engine with config: "
@@ -48,3 +48,21 @@ def test_printed_settings_counts_of_none_and_statements_are_no_failure(line):
 def test_failures_that_name_a_setting_or_a_number_stay_failures(line):
     """Only a whole line of settings is none."""
     assert not is_printed(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[response] RuntimeError: CUDA out of memory",
+        "Assistant: CUDA out of memory means that the batch is too large",
+        '{"completion": "CUDA out of memory", "reward": 0.3}',
+        "tests/test_oom.py::test_cuda_out_of_memory PASSED",
+        "-        raise RuntimeError('CUDA out of memory')",
+    ],
+)
+def test_what_others_said_is_no_failure(line):
+    """The same words of the job itself are."""
+    assert is_quoted(line)
+    assert not diagnose([line]).has_failed
+    assert diagnose(["[rank0]: RuntimeError: CUDA out of memory"]).has_failed
+    assert not is_quoted("[rank0]: RuntimeError: CUDA out of memory")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.diagnose import diagnose, diagnose_files
+from preflight.diagnose.cause import Kind
 
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 RESET = "[rank{0}]: RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.3]:2222"
@@ -185,3 +186,81 @@ def test_a_mistake_in_a_file_is_told_with_its_place(last):
     ]
     assert diagnose(lines).causes[0].detail == "at /job/model.py:12"
     assert diagnose(lines[-1:]).causes[0].detail == ""
+
+
+WARNED = "/x/torch/cuda/__init__.py:129: UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). "
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("Error 802: system not yet initialized", "fabric-manager"),
+        ("Error 803: system has unsupported display driver / cuda driver combination", "driver-too-old"),
+        ("CUDA initialization: CUDA unknown error - this may be due to an environment", "cuda-init-failed"),
+    ],
+)
+def test_a_warning_of_cuda_is_the_cause_where_no_gpu_is_found_next(words, name):
+    """Alone it is a suspicion, and nothing where the training goes on."""
+    none = "RuntimeError: No CUDA GPUs are available"
+    found = diagnose([WARNED + words, "  return torch._C._cuda_getDeviceCount() > 0", none])
+    assert [(one.cause.name, one.cause.kind) for one in found.causes] == [(name, Kind.CAUSE)]
+    assert [one.cause.name for one in found.consequences] == ["no-gpu-visible"]
+    assert [(one.cause.name, one.cause.kind) for one in diagnose([WARNED + words]).causes] == [(name, Kind.SUSPICION)]
+    assert not diagnose([WARNED + words, *(f"step {n} loss 2" for n in range(9))]).has_failed
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "named"),
+    [
+        (WATCHDOG.format(1), "ray.exceptions.ActorDiedError: The actor died unexpectedly.", []),
+        (
+            "n1:1:2 [0] NCCL WARN NET/FasTrak plugin: connection refused by 10.0.0.4",
+            "ORTE has lost communication with a remote daemon.",
+            ["connection-refused"],
+        ),
+        (
+            "DistNetworkError: The client socket has timed out after 60000ms while trying to connect to (localhost, 29400).",
+            "DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined.",
+            ["loopback-master"],
+        ),
+    ],
+)
+def test_what_ends_because_another_did_is_no_cause(first, second, named):
+    """Nor what waits in vain; without the line before it, it is one."""
+    assert [one.cause.name for one in diagnose([first, second]).causes] == named
+    assert diagnose([second]).causes
+
+
+def test_the_frames_of_a_compiler_say_whose_file_it_was():
+    """The words of the exception are those of a file server."""
+    frames = [
+        '  File "/x/flashinfer/jit/core.py", line 9, in load',
+        '  File "/x/filelock/_unix.py", line 39, in _acquire',
+    ]
+    head, last = "Traceback (most recent call last):", "OSError: [Errno 116] Stale file handle"
+    assert diagnose([head, *frames, last]).causes[0].cause.name == "compile-cache"
+    assert diagnose([head, frames[1], last]).causes[0].cause.name == "nfs-not-responding"
+
+
+LEFT = (
+    "saved checkpoint to /ckpt/step_12",
+    "Detected KeyboardInterrupt, attempting graceful shutdown ...",
+    "INFO:     Application shutdown complete.",
+)
+
+
+@pytest.mark.parametrize("left", LEFT)
+def test_who_stops_a_job_that_has_saved_or_leaves_in_order_breaks_nothing(left):
+    """A failure beside it is found, and so is an end from outside long after."""
+    assert not diagnose(["step 7 loss 2", left, "KeyboardInterrupt"]).has_failed
+    assert diagnose(["step 7 loss 2", left, "KeyboardInterrupt", OOM]).causes[0].cause.name == "gpu-out-of-memory"
+    later = [f"step {n} loss 2" for n in range(9)]
+    assert diagnose([left.replace("KeyboardInterrupt", "a signal"), *later, "KeyboardInterrupt"]).has_failed
+
+
+def test_a_try_that_another_follows_needs_less_to_be_survived():
+    """One line of progress; the last word of it stays a failure."""
+    tried = "botocore.exceptions.ReadTimeoutError: Read timeout (attempt 1 of 5, retrying)"
+    assert not diagnose([tried, "step 7 loss 2"]).has_failed
+    assert diagnose([tried]).has_failed
+    assert diagnose([tried, "step 7 loss 2", tried.partition(" (")[0]]).has_failed

@@ -25,6 +25,10 @@ def diagnosis_text(diagnosis: Diagnosis, language: Language = ENGLISH) -> str:
     """The diagnosis as a page of text, the first cause on top; the lines of logs as they are."""
     say = language.say
     parts = [say(_headline(diagnosis))]
+    if diagnosis.gaps:
+        parts.append("\n".join([say("not read:"), *(f"  - {_cut(gap.words)}" for gap in diagnosis.gaps[:MOST_FOLDED])]))
+        if len(diagnosis.gaps) > MOST_FOLDED:
+            parts[-1] += f"\n  {say(f'and {len(diagnosis.gaps) - MOST_FOLDED} more')}"
     for number, finding in enumerate(diagnosis.causes):
         parts.append("\n".join(_cause_lines(finding, language, title="cause" if number == 0 else "also")))
     if diagnosis.consequences:
@@ -49,6 +53,8 @@ def _headline(diagnosis: Diagnosis) -> str:
         return f"{printable(without_secrets(first.cause.meaning))}{where}   [{read}]"
     if diagnosis.consequences:
         return f"cause: unknown. The lines show only what followed from it.   [{read}]"
+    if diagnosis.gaps:
+        return f"no failure found in what could be read   [{read}]"
     return f"no failure found in these lines   [{read}]"
 
 
@@ -139,6 +145,14 @@ def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
         "failed": diagnosis.has_failed,
         "files": [printable(name) for name in diagnosis.files],
         "lines": diagnosis.lines,
+        "not_read": [
+            {
+                "file": printable(gap.file),
+                "reason": printable(without_secrets(gap.reason)),
+                "all_of_it": not gap.is_read,
+            }
+            for gap in diagnosis.gaps
+        ],
         "causes": [_finding_document(finding) for finding in diagnosis.causes],
         "consequences": [_finding_document(finding) for finding in diagnosis.consequences],
         "notes": [_finding_document(finding) for finding in diagnosis.notes],

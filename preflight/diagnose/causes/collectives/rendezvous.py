@@ -162,12 +162,19 @@ CAUSES = (
         weight=5,
     ),
     Cause(
+        "launcher-variable-missing",
+        "DeepSpeed's launcher adds to PDSH_SSH_ARGS_APPEND, which is not set where it was started",
+        (r"keyerror: 'pdsh_ssh_args_append'",),
+        "`export PDSH_SSH_ARGS_APPEND=` before deepspeed is started, or install a later DeepSpeed",
+        "deepspeedai/DeepSpeed, multinode_runner.py",
+        weight=6,
+    ),
+    Cause(
         "variable-missing",
         "a variable of the job is missing: RANK, WORLD_SIZE, MASTER_ADDR or MASTER_PORT is not set",
         (
             r"environment variable \w+ expected, but not set",
             r"keyerror: '(?:rank|local_rank|world_size|master_addr|master_port|slurm_\w+)'",
-            r"keyerror: 'pdsh_ssh_args_append'",
             r"error initializing torch.distributed using env://",
             r"master_addr.*(?:not set|expected)",
             r"missing .*environment variable.*(?:rank|master)",

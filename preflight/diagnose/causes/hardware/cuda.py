@@ -199,6 +199,7 @@ CAUSES = (
             r"cuinit.*fail",
             r"failed call to cuinit",
             r"failed to initialize nvml",
+            r"can't initialize nvml",
             r"nvml.*init.*fail\w*",
             r"nvmlerror_\w+",
             r"cuda driver initialization failed",

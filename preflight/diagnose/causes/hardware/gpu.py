@@ -30,6 +30,14 @@ CAUSES = (
         check="gpu.no_other_program_uses_them",
         weight=5,
         unless=(r"container killed", r"ray\.exceptions"),
+        passed=(  # of what looks for the largest batch that fits
+            r"decreasing batch size to",
+            r"failed, trying batch size",
+            r"batch size will be decreased",
+            r"batch will be retrained",
+            r"application startup complete",
+            r"fired up and ready to roll",
+        ),
     ),
     Cause(
         "gpu-fell-off-the-bus",

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from preflight.diagnose.cause import Cause, Kind
 
-COMPILED = (r"triton", r"inductor", r"torch_extensions")  # folders of compiled code have a cause of their own
+COMPILED = (
+    r"triton",
+    r"inductor",
+    r"torch_extensions",
+    r"flashinfer",
+)  # folders of compiled code have a cause of their own
 
 CAUSES = (
     Cause(

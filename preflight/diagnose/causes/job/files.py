@@ -97,7 +97,16 @@ CAUSES = (
             r"triton",
             r"inductor",
             r"try to get latest",
+            r"' -> '",
         ),
+    ),
+    Cause(
+        "rename-race",
+        "several ranks renamed or replaced the same file at the same time: the first one did it, for the others it was gone",
+        (r"no such file or directory: '[^']*' -> '",),
+        "let one rank do it (`if rank == 0`) and the others wait at a barrier, or give each rank a temporary name of its own",
+        "rename(2)",
+        weight=5,
     ),
     Cause(
         "shared-index-race",

@@ -83,6 +83,7 @@ CAUSES = (
         Kind.SUSPICION,
         check="kernel.log_tells_of_nothing_broken",
         weight=3,
+        passed=(r"actor (?:was|is being|has been) restarted", r"running -> restarting"),
     ),
     Cause(
         "ray-worker-register",

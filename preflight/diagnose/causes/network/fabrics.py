@@ -169,6 +169,19 @@ CAUSES = (
         Kind.SUSPICION,
         check="rdma.adapters_reach_gpu_memory",
         weight=7,
+        unless=(r"bootstrap",),
+    ),
+    Cause(
+        "nvshmem-bootstrap",
+        "NVSHMEM's ranks did not find each other as they started (its bootstrap)",
+        (
+            r"bootstrap_(?:net|uid|loader)\w*\b.*(?:timed? ?out|fail\w*|non-zero status)",
+            r"nvshmem.*bootstrap.*(?:timed? ?out|fail\w*)",
+        ),
+        "set NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME to the interface of the nodes' network, and look at the ranks that did not come",
+        "NVSHMEM documentation, environment variables",
+        weight=5,
+        passed=(r"nvshmem.*pes connected",),
     ),
     Cause(
         "sharp-manager",

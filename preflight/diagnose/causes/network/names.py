@@ -31,6 +31,7 @@ CAUSES = (
         "NVIDIA/nccl#1837; pytorch/gloo",
         check="network.interface_variables_match_an_interface",
         weight=6,
+        unless=(r"rp != nullptr",),
     ),
     Cause(
         "address-family-differs",
@@ -129,6 +130,7 @@ CAUSES = (
         "a host name cannot be resolved on this node",
         (
             r"temporary failure in name resolution",
+            r"rp != nullptr && unable to find address for",
             r"name or service not known",
             r"could not resolve host",
             r"nodename nor servname provided",

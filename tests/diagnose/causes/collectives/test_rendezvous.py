@@ -7,6 +7,7 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("KeyError: 'PDSH_SSH_ARGS_APPEND'", "launcher-variable-missing"),
     (
         "ValueError: The port number of the rendezvous endpoint 'None:None' must be an integer between 0 and 65536.",
         "variable-missing",

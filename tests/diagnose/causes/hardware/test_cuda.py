@@ -7,6 +7,15 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("/x/torch/cuda/__init__.py:611: UserWarning: Can't initialize NVML", "cuda-init-failed"),
+    (
+        "/x/torch/cuda/__init__.py:129: UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
+        "fabric-manager",
+    ),
+    (
+        "/x/torch/cuda/__init__.py:129: UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).",
+        "driver-too-old",
+    ),
     ("[FATAL ERROR]: HIP failure: 'invalid device pointer'", "gpu-peer-access"),
     ("RuntimeError: CUDA error: invalid device ordinal", "invalid-device-ordinal"),
     ("RuntimeError: No CUDA GPUs are available", "no-gpu-visible"),

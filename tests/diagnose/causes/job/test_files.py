@@ -7,6 +7,7 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/ckpt/tmp-7' -> '/ckpt/last'", "rename-race"),
     ("OSError: [Errno 28] No space left on device: '/ckpt/step9'", "disk-full"),
     ("OSError: [Errno 122] Disk quota exceeded", "disk-full"),
     (

@@ -7,6 +7,10 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("OSError: [Errno 116] Stale file handle: '/home/u/.triton/cache/ab/x.json'", "compile-cache"),
+    ("/home/u/.triton/cache/ab/x.json: Stale file handle", "compile-cache"),
+    ("rm: /home/u/.cache/flashinfer/.nfs01: Device or resource busy", "compile-cache"),
+    ("OSError: [Errno 39] Directory not empty: '/home/u/.cache/torch_extensions/x'", "compile-cache"),
     (
         "[n2:42] mca: base: component_find: unable to open mca_mtl_psm: libpsm_infinipath.so.1: cannot open shared object file: No such file or directory (ignored)",
         "",

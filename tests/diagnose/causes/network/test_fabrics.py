@@ -8,6 +8,11 @@ from preflight.diagnose import diagnose
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    (
+        "/src/bootstrap/bootstrap_net.cpp:92: non-zero status: -3 nvshmem bootstrap_net: connect to 10.0.0.1:5511 timed out",
+        "nvshmem-bootstrap",
+    ),
+    ("n1:4711:4790 [0] ras/client_support.cc:160 NCCL WARN Call to bind failed: Address already in use", ""),
     ("NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available", "efa-no-provider"),
     ("Error 4126: Unresponsive receiver (reachable by EFA device but handshake failed)", "efa-security-group"),
     (

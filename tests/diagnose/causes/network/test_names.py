@@ -8,6 +8,10 @@ from tests.diagnose.causes.lines import found
 
 LINES = (
     (
+        "RuntimeError: [enforce fail at /x/gloo/transport/tcp/device.cc:84] rp != nullptr. Unable to find address for: node7",
+        "name-not-resolved",
+    ),
+    (
         "RuntimeError: [enforce fail at gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to find address for: eth7",
         "interface-not-found",
     ),

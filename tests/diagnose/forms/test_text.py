@@ -1,0 +1,51 @@
+"""Is text told from what is none?"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from preflight.diagnose.forms.blocks import Blocks, Reading
+from preflight.diagnose.forms.text import decoded, encoding_of, watched, why_not_text, zeros_at_the_start
+
+LINES = st.lists(
+    st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF, categories=("L", "N", "P", "Zs")), max_size=20)
+)
+
+
+@given(LINES, st.sampled_from(["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-16", "utf-32", "utf-8-sig"]))
+def test_a_text_comes_back_from_every_encoding(lines, encoding):
+    """Whatever its lines hold beside what a log's begin with."""
+    text = "".join(f"2030-01-02 rank 0: {line}\n" for line in ["step 1", *lines])
+    data = text.encode(encoding)
+    found = encoding_of(data)
+    assert found
+    assert why_not_text(data, found) == ""
+    pieces = (data[at : at + 7] for at in range(0, len(data), 7))
+    assert b"".join(decoded(Blocks(pieces, Reading("x")), found)).decode() == text
+
+
+@pytest.mark.parametrize("length", [64, 200, 5000])
+def test_random_bytes_are_no_text(length):
+    """Of any number from which on chance decides nothing."""
+    for seed in range(50):
+        data = random.Random(seed).randbytes(length)
+        assert why_not_text(data, encoding_of(data)), seed
+
+
+def test_colours_bells_and_bars_are_text():
+    """Programs print them."""
+    assert why_not_text(b"\x1b[32m ok \x1b[0m\a\b\b\t 5%\r\n", "") == ""
+
+
+def test_zeros_are_dropped_at_the_beginning_and_counted_behind():
+    """Those of an encoding in which letters take two bytes are not."""
+    blocks = Blocks(iter([b"\0" * 99, b"\0text"]), Reading("x"))
+    assert (zeros_at_the_start(blocks), blocks.read(9)) == (100, b"text")
+    assert zeros_at_the_start(Blocks(iter([b"\0a\0b\0c\0d"]), Reading("x"))) == 0
+    blocks = Blocks(iter([b"text", b"\0" * 600]), Reading("x"))
+    assert len(b"".join(watched(blocks))) == 604
+    assert blocks.reading.cut == "600 zero bytes stand in it: lines are lost"
