@@ -33,7 +33,7 @@ def with_edits(finding: Finding, lines: Lines) -> Finding:
         return finding
     first = edits[0]
     shown = " ".join(line.strip() for line in first.lines)
-    is_shown = shown and len(edits) < FEW and first.is_sure and rule not in IN_WORDS
+    is_shown = shown and len(first.lines) == 1 and len(edits) < FEW and first.is_sure and rule not in IN_WORDS
     # Where lines of several files are to blame, the fix says which of them it changes.
     place = f"{first.file}:{first.first}" if len({where.file for where in finding.where}) > 1 else f"line {first.first}"
     fix = f"{place}: {shown}" if is_shown else finding.fix
@@ -63,6 +63,8 @@ def _once(line: str, old: str, new: str) -> str | None:
 
 def port(finding: Finding, _where: Where, line: str) -> str | None:
     """Another number; or a number in the place of what every node works out for itself."""
+    if finding.fix.startswith("$(("):
+        return None  # worked out, and to be worked out in another way
     number = NUMBER.search(re.sub(r"^\S+ ", "", finding.message))
     expression = re.match(r"the port (.*) comes out different", finding.message)
     if expression:
@@ -165,8 +167,8 @@ def second(finding: Finding) -> tuple[Where, ...]:
 
 
 EDITORS: Mapping[str, tuple[Callable[[Finding], tuple[Where, ...]], Editor]] = {
-    "master_port_is_valid": (first, port),
-    "master_port_is_not_ephemeral": (first, port),
+    "master_port_is_valid": (every, port),
+    "master_port_is_not_ephemeral": (every, port),
     "master_port_is_the_same_everywhere": (first, port),
     "rendezvous_id_is_the_same_everywhere": (first, rendezvous_id),
     "nccl_variables_are_known": (every, variable),

@@ -1,0 +1,63 @@
+"""Which words of a fix are known already: by the script, which works them out, or by the nodes?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from preflight.errors import FactMissing
+from preflight.facts.cluster import Cluster
+from preflight.launch.plan import LaunchFiles
+from preflight.ledger.findings import Finding
+
+HOLE = re.compile(r"<(?:the )?(?:address of (?:rank 0's node|node 0)|head's address)(?:, as `[^`]*` prints it there)?>")
+OF_ENDPOINT = "the address of --rdzv_endpoint: "
+# A variable that a script sets, and whose name says that it leads to rank 0: MASTER_ADDR, head_node_ip, MAIN_HOST.
+LEADS = re.compile(
+    r"(?m)^[ \t]*(?:export[ \t]+)?((?:master|head|main|leader|rdzv|rank_?0|first)\w*)=(?!\()[\"']?(?![\"'\s\d])(?!localhost)",
+    re.IGNORECASE,
+)
+IS_ADDRESS = re.compile(r"(addr|address|ip|host|hostname|node|name)$", re.IGNORECASE)
+DIFFERS = re.compile(r"(.*) differs: (.*)")
+VALUE = re.compile(r"(\S+) in \S+:\d+")
+
+
+def ways(finding: Finding, files: LaunchFiles, cluster: Cluster | None) -> Iterator[str]:
+    """The fixes of a finding that may be meant, in the order in which they are to be tried."""
+    hole = HOLE.search(finding.fix)
+    for address in _addresses(finding, files, cluster) if hole else ():
+        yield from _with_address(finding, hole[0] if hole else "", address, files)
+    yield finding.fix
+    differs = DIFFERS.fullmatch(finding.message)
+    if differs and finding.fix.endswith(" in every file"):
+        name = finding.fix.removesuffix(" in every file").rpartition(": ")[0]
+        yield from (f"{name}: {value} in every file" for value in VALUE.findall(differs[2]) if name)
+
+
+def _addresses(finding: Finding, files: LaunchFiles, cluster: Cluster | None) -> Iterator[str]:
+    """What leads to rank 0: a variable that the script has set above, or the address of the first of the nodes."""
+    first = finding.where[0] if finding.where else None
+    if first is not None and any(script.marks.file == first.file for script in files.scripts):
+        above = "\n".join(files.texts.get(first.file, "").split("\n")[: first.line - 1])
+        names = [name for name in LEADS.findall(above) if IS_ADDRESS.search(name)]
+        yield from (f"${name}" for name in dict.fromkeys(reversed(names)))
+    node = cluster.at(0) if cluster is not None else None
+    if node is not None:
+        try:
+            yield node.address_for_peers()
+        except FactMissing:
+            return
+
+
+def _with_address(finding: Finding, hole: str, address: str, files: LaunchFiles) -> Iterator[str]:
+    if finding.fix.startswith(OF_ENDPOINT):
+        where = finding.where[0]
+        lines = files.texts.get(where.file, "").split("\n")[max(0, where.line - 1) :]
+        port = re.search(r"--rdzv[_-]endpoint[= ]\S*?:(\$\{?\w+\}?|\d+)", "\n".join(lines))
+        yield f"--rdzv_endpoint={address}:{port[1] if port else 29500}"
+        return
+    fix = finding.fix.replace(hole, address)
+    name, colon, value = fix.partition(": ")
+    if colon and (name.startswith("-") or name.isupper()):
+        yield f"{name}={value}"
+    yield fix
