@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.launch.plan import LaunchFiles
+from preflight.launch.rules.pasted import command_at
 from preflight.ledger.findings import Finding
 
 HOLE = re.compile(r"<(?:the )?(?:address of (?:rank 0's node|node 0)|head's address)(?:, as `[^`]*` prints it there)?>")
@@ -27,11 +28,45 @@ def ways(finding: Finding, files: LaunchFiles, cluster: Cluster | None) -> Itera
     hole = HOLE.search(finding.fix)
     for address in _addresses(finding, files, cluster) if hole else ():
         yield from _with_address(finding, hole[0] if hole else "", address, files)
+    if finding.check == "launch.every_node_is_started" and STARTER.match(finding.fix):
+        yield from _started(finding, files)
+        return
     yield finding.fix
     differs = DIFFERS.fullmatch(finding.message)
     if differs and finding.fix.endswith(" in every file"):
         name = finding.fix.removesuffix(" in every file").rpartition(": ")[0]
         yield from (f"{name}: {value} in every file" for value in VALUE.findall(differs[2]) if name)
+
+
+# What is set in front of a command, and what may stand there that no starter can run.
+PREFIX = re.compile(r"((?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|[^\s\"']*)\s+)*)(.*)", re.DOTALL)
+NO_COMMAND = re.compile(r"(if|while|until|time|for|case|then|do|else|eval|exec|nohup|\(|\{|!)(\s|$)|.*(<<|(^|[^&>|])&\s*$)", re.DOTALL)
+STARTER = re.compile(r"(?P<by>srun|mpiexec -n \d+ --ppn 1|blaunch -z \"[^\"]*\") ")
+OF_A_TASK = re.compile(r"\$(?=\{?SLURM_(?:NODEID|PROCID|LOCALID)\b)")
+RANK = re.compile(r"(--(?:node|machine)[_-]rank)[= ]\S+")
+OF_NODES = re.compile(r"the first of (\d+) nodes")
+
+
+def _started(finding: Finding, files: LaunchFiles) -> Iterator[str]:
+    """The user's own command behind what starts it on every node; a number of a task is left to the task's shell."""
+    where = finding.where[0]
+    by, count = STARTER.match(finding.fix), OF_NODES.search(finding.message)
+    numbers = command_at(files.texts.get(where.file, "").split("\n"), where.line)
+    lines = [files.texts.get(where.file, "").split("\n")[number - 1].strip() for number in sorted(numbers)]
+    prefix, command = PREFIX.fullmatch(" ".join(line.removesuffix("\\").strip() for line in lines)).groups()  # type: ignore[union-attr]
+    if by is None or count is None or NO_COMMAND.match(command):
+        return
+    if by["by"] != "srun":
+        yield f"{prefix}{by['by']} {command}"
+        return
+    for start in ("srun", f"srun --ntasks={count[1]} --ntasks-per-node=1"):
+        if not OF_A_TASK.search(command):
+            yield f"{prefix}{start} {command}"
+        own = RANK.sub(r"\1=$SLURM_NODEID", command)
+        for held in dict.fromkeys((command, own)):
+            if OF_A_TASK.search(held):
+                inner = OF_A_TASK.sub(r"\\$", held.replace("\\", "\\\\").replace('"', '\\"'))
+                yield f'{prefix}{start} bash -c "{inner}"'
 
 
 def _addresses(finding: Finding, files: LaunchFiles, cluster: Cluster | None) -> Iterator[str]:

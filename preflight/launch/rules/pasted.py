@@ -20,17 +20,23 @@ VARIABLE = re.compile(r"(?:export )?(?P<name>[A-Z][A-Z0-9_]*)=(?P<value>\S+|\$\(
 KEY = re.compile(r"[\"']?(?P<name>[A-Za-z_][\w.-]*)[\"']?: (?P<value>\S+)")
 EVERY = " in every file"
 SEVERAL = re.compile(rf"(?<!\S)--?[A-Za-z][\w-]*[= ](?:{VALUE})+(?!\S)")
+HOLE = re.compile(r"<[A-Za-z][\w' -]*>")
+STARTER = re.compile(r"(?:[A-Z_]\w*=\S*\s+)*(srun|mpiexec|blaunch) (?!bash -c ')")
 LETTERS = {"nodes": "N", "ntasks": "n", "cpus-per-task": "c", "gpus": "G"}
 STARTS = re.compile(r"\b(torchrun|accelerate launch|deepspeed|torch\.distributed\.(?:run|launch))(?=\s)")
 CONTAINERS = re.compile(r"\b((?:docker|podman|nerdctl) run)(?=\s)")
 OF_CONTAINERS = re.compile(r"--(network|shm-size|ulimit)\b|-e$")
+MPIRUN = re.compile(r"\b((?:mpirun|mpiexec)(?:\.\w+)?)(?=\s)")
+REPEATED = ("-e", "-x")  # options that name one variable each, and stand there as often as there are any
 
 
 def edits_of(fix: str, finding: Finding, lines: Lines, *, every: bool) -> tuple[Edit, ...] | None:
     """The lines of the files once the words of this fix stand in their place, or in `every` place that it names."""
-    if "<" in fix or "..." in fix:
+    if HOLE.search(fix) or "..." in fix:
         return None
     places = [where for where in finding.where if 0 < where.line <= len(lines.get(where.file, ()))]
+    if STARTER.match(fix):
+        return _in_place_of(fix, places[:1], lines)
     known: dict[str, list[str]] = dict(lines)
     done: dict[tuple[str, int, int], Edit] = {}
     is_for_every = every or fix.endswith(EVERY)
@@ -45,6 +51,16 @@ def edits_of(fix: str, finding: Finding, lines: Lines, *, every: bool) -> tuple[
     return tuple(done.values())
 
 
+def _in_place_of(command: str, places: list[Where], lines: Lines) -> tuple[Edit, ...] | None:
+    """The command as it is to be, in the place of the one that is there."""
+    for where in places:
+        numbers = command_at(lines[where.file], where.line)
+        line = lines[where.file][min(numbers) - 1]
+        indent = line[: len(line) - len(line.lstrip())]
+        return (Edit(where.file, min(numbers), max(numbers), (indent + command,)),)
+    return None
+
+
 def _pieces(fix: str) -> Iterator[str]:
     """The parts of a fix that are put in one by one: those between " and ", and each of several options."""
     for piece in fix.split(" and "):
@@ -56,6 +72,8 @@ def _edits(words: str, places: list[Where], lines: Lines, *, every: bool) -> tup
     for form, make in FORMS:
         found = form.fullmatch(words)
         if found is not None:
+            if found["name"] in REPEATED:
+                return _added(words, found["name"], places, lines)
             edits = tuple(_changed(make(found["name"], found["value"]), places, lines, every=every))
             return edits or _added(words, found["name"], places, lines)
     return None
@@ -65,7 +83,7 @@ def _changed(change: Change, places: list[Where], lines: Lines, *, every: bool) 
     """The first of the places, or every one, whose line the change fits; a command goes on over its backslashes."""
     done: set[tuple[str, int]] = set()
     for where in places:
-        for number in _command_at(lines[where.file], where.line):
+        for number in command_at(lines[where.file], where.line):
             before = lines[where.file][number - 1]
             after = change(before)
             if after is None:
@@ -78,7 +96,7 @@ def _changed(change: Change, places: list[Where], lines: Lines, *, every: bool) 
             break
 
 
-def _command_at(lines: list[str], number: int) -> list[int]:
+def command_at(lines: list[str], number: int) -> list[int]:
     """A line, and the others of the command that it is part of."""
     first = last = number
     while first > 1 and lines[first - 2].rstrip().endswith("\\"):
@@ -96,9 +114,9 @@ def _added(words: str, name: str, places: list[Where], lines: Lines) -> tuple[Ed
             if given:
                 return (Edit(where.file, given[-1] + 1, given[-1], (words,)),)
         return None
-    behind = CONTAINERS if OF_CONTAINERS.match(name) else STARTS
+    behind = CONTAINERS if OF_CONTAINERS.match(name) else MPIRUN if name == "-x" else STARTS
     for where in places if name.startswith("-") else ():
-        for number in _command_at(lines[where.file], where.line):
+        for number in command_at(lines[where.file], where.line):
             line = lines[where.file][number - 1]
             if len(behind.findall(line)) == 1 and "[" not in line:
                 option = words.replace(": ", "=", 1)

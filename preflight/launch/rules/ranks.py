@@ -57,6 +57,8 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
             )
             own = next(open_ranks, None)
             fix = f"{name}: {own}" if own is not None else f"give each file its own {name}"
+            if len(set(where)) == 1:  # a loop, or a function that is called for every node
+                fix = f"a {name} of its own in every turn: {name}=$i, with i=$((i + 1)) behind it"
             yield fail("ranks_are_distinct", message, *where, fix=fix)
 
 

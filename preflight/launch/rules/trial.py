@@ -65,7 +65,8 @@ def tried(before: Reading, read: Read, ways: Ways) -> tuple[Finding, ...]:
     for place, finding in enumerate(before.findings):
         if finding.verdict not in (Verdict.FAIL, Verdict.WARN):
             continue
-        proposals = _proposals(finding, ways, lines)
+        alike = [one for one in before.findings if (one.check, one.fix) == (finding.check, finding.fix)]
+        proposals = _proposals(finding, alike, ways, lines)
         for proposal in proposals:
             left -= 1
             meant = replace(finding, fix=proposal.fix)
@@ -107,12 +108,19 @@ def holds(before: Reading, fixed: Iterable[Finding], after: Reading | None) -> b
     return is_gone and fewer and all(now[key] <= was[key] for key in now) and _is_whole(before, after, fixed)
 
 
-def _proposals(finding: Finding, ways: Ways, lines: Mapping[str, list[str]]) -> list[Proposal]:
-    """What may be meant: whole lines first, where nothing else can be, then the words of a fix put in their place."""
+def _proposals(
+    finding: Finding, alike: Iterable[Finding], ways: Ways, lines: Mapping[str, list[str]]
+) -> list[Proposal]:
+    """What may be meant: whole lines first, where nothing else can be, then the words of a fix put in their place.
+
+    That is one place, every place of the finding, or every one of those that are `alike` in the files of other nodes.
+    """
     lined = with_edits(finding, lines)
     found = [Proposal(lined.fix, lined.edits, is_sure=True)] if lined.edits else []
     for fix in () if finding.edits else dict.fromkeys(ways(finding)):
-        known = (edits_of(fix, finding, lines, every=every) for every in (False, True))
+        everywhere = replace(finding, where=tuple(where for one in alike for where in one.where))
+        targets = ((finding, False), (finding, True), (everywhere, True))
+        known = (edits_of(fix, target, lines, every=every) for target, every in targets)
         found.extend(Proposal(fix, edits) for edits in known if edits is not None)
     return list(dict.fromkeys(found))
 

@@ -224,9 +224,11 @@ def hostfile_fits(files: LaunchFiles) -> Iterable[Finding]:
         if isinstance(nodes, Sourced) and nodes.origin == "written" and nodes.value != len(held.hosts):
             count = len(held.hosts)
             message = f"num_machines {nodes.value}, and {held.file} has {count}: DeepSpeed starts on all that are there"
-            yield warn(
-                "hostfile_and_filters_agree", message, nodes.where, Where(held.file, 1), fix=f"num_machines: {count}"
-            )
+            fix, places = f"num_machines: {count}", [nodes.where, Where(held.file, 1)]
+            if isinstance(world, Sourced) and nodes.value > 0 and world.value % nodes.value == 0:
+                fix += f" and num_processes: {world.value // nodes.value * count}"
+                places.append(world.where)
+            yield warn("hostfile_and_filters_agree", message, *places, fix=fix)
         elif isinstance(nodes, Sourced) and isinstance(world, Sourced) and nodes.value > 0:
             each = world.value // nodes.value
             for host in held.hosts:
