@@ -40,8 +40,10 @@ def edits_of(fix: str, finding: Finding, lines: Lines, *, every: bool) -> tuple[
     known: dict[str, list[str]] = dict(lines)
     done: dict[tuple[str, int, int], Edit] = {}
     is_for_every = every or fix.endswith(EVERY)
-    for words in _pieces(fix.removesuffix(EVERY)):
-        edits = _edits(words, places, known, every=is_for_every)
+    for piece in _pieces(fix.removesuffix(EVERY)):
+        words, _, file = piece.partition(" in ")
+        inside = [Where(file, number) for number in range(1, len(lines.get(file, ())) + 1)]
+        edits = _edits(words if inside else piece, inside or places, known, every=is_for_every)
         if not edits or any(edit.last < edit.first for edit in done.values()):
             return None  # nowhere; or the numbers of the lines have moved
         for edit in edits:
@@ -62,8 +64,8 @@ def _in_place_of(command: str, places: list[Where], lines: Lines) -> tuple[Edit,
 
 
 def _pieces(fix: str) -> Iterator[str]:
-    """The parts of a fix that are put in one by one: those between " and ", and each of several options."""
-    for piece in fix.split(" and "):
+    """The parts of a fix that are put in one by one: those between " and " or "; ", and each of several options."""
+    for piece in re.split(" and |; ", fix):
         options = SEVERAL.findall(piece)
         yield from options if len(options) > 1 and " ".join(options) == piece else (piece,)
 
@@ -107,13 +109,18 @@ def command_at(lines: list[str], number: int) -> list[int]:
 
 
 def _added(words: str, name: str, places: list[Where], lines: Lines) -> tuple[Edit, ...] | None:
-    """What stands nowhere yet: a directive below the others, an option right behind its launcher."""
+    """What stands nowhere yet: a directive below the others, an option right behind its launcher, a key below another."""
     if words.startswith("#SBATCH"):
         for where in places:
             given = [number for number, line in enumerate(lines[where.file], start=1) if line.startswith("#SBATCH")]
             if given:
                 return (Edit(where.file, given[-1] + 1, given[-1], (words,)),)
         return None
+    for where in places[:1] if KEY.fullmatch(words) and not words.startswith("-") else ():
+        line = lines[where.file][where.line - 1]
+        if KEY.fullmatch(line.strip()) and not any(name in other for other in lines[where.file]):
+            indent = line[: len(line) - len(line.lstrip())]
+            return (Edit(where.file, where.line + 1, where.line, (indent + words,)),)
     behind = CONTAINERS if OF_CONTAINERS.match(name) else MPIRUN if name == "-x" else STARTS
     for where in places if name.startswith("-") else ():
         for number in command_at(lines[where.file], where.line):

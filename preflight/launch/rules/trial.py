@@ -174,8 +174,8 @@ def _hold_together(
 
 def _is_whole(before: Reading, after: Reading, fixed: Sequence[Finding]) -> bool:
     """Whether every start is still one: with its program, and for as many ranks unless their number was wrong."""
-    was, now = before.files.plans, after.files.plans
-    lacks = [plan for plan in now if plan.launcher.has_agent and plan.command and plan.program is None]
+    was, now = ([plan for plan in reading.files.plans if plan.command] for reading in (before, after))
+    lacks = [plan for plan in now if plan.launcher.has_agent and plan.program is None]
     if len(now) < len(was) or any(plan.where.file in {w.file for one in fixed for w in one.where} for plan in lacks):
         return False
     is_of_counts = any(one.check.removeprefix("launch.") in OF_FORM or COUNTS.search(one.fix) for one in fixed)

@@ -77,7 +77,8 @@ def _by_table(name: str, value: Sourced[str]) -> Iterable[Finding]:
     unknown = table.unknown(name) if name.startswith(table.CLOSED) or table.MISSPELT.match(name) else ""
     near = table.nearest(name) if unknown and text else ""
     if unknown and text and (near or OF_NCCL.match(name)):
-        fix = f"{near}={text}" if near else f"unset {name}"
+        is_meant = near and table.is_misspelt(name, near) and not table.refused(near, text)
+        fix = f"{near}={text}" if is_meant else f"unset {name}"
         yield warn("nccl_variables_are_known", unknown, value.where, fix=fix)
     elif name in RISKY and text not in ("", "0"):
         yield warn("nccl_variables_are_safe", f"{name}={text} {RISKY[name]}", value.where, fix=f"unset {name}")

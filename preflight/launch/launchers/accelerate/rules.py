@@ -141,7 +141,7 @@ def deepspeed_has_a_launcher(plan: Plan) -> Iterable[Finding]:
             f"deepspeed_multinode_launcher is {name} and there is no deepspeed_hostfile: DeepSpeed runs on one"
             " machine alone"
         )
-        fix = "deepspeed_config:\n  deepspeed_multinode_launcher: standard"
+        fix = "deepspeed_config: {deepspeed_multinode_launcher: standard}"
         yield fail(
             "deepspeed_reaches_every_machine", message, where.where if where is not None else plan.where, fix=fix
         )

@@ -65,7 +65,7 @@ def _with_volumes(groups: list[Group]) -> list[Group]:
     return [replace(group, claims=OF_THE_OPERATOR) for group in groups]
 
 
-def slots_are_filled(plan: Plan, workers: Field[int], slots: Field[int], gpus: Field[int]) -> list[Finding]:
+def slots_are_filled(plan: Plan, workers: Field[int], slots: Field[int], gpus: Field[int] = None) -> list[Finding]:
     """mpirun starts no more processes than the workers have slots, and no fewer without leaving some out.
 
     A process for every GPU of the workers is what was meant: then it is the slots that are too few.
