@@ -26,7 +26,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
     """The same from texts by file name; `look_beside` also reads what a script names and was not given."""
     raw = texts
     texts = {name: clean(text).replace("\r\n", "\n") for name, text in raw.items()}
-    bundle = Bundle(dict(texts))
+    bundle = Bundle(dict(texts), dict(texts))
     scripts: list[str] = []
     for name in texts:
         texts[name] = text = meant(bundle, name, as_script(texts[name]) if is_makefile(name) else texts[name])

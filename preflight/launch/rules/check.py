@@ -102,7 +102,6 @@ def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
         yield from scripts.script_problems(script)
         yield from remote.variables_go_along(script)
         yield from order.nodes_start_side_by_side(script)
-        yield from order.steps_are_waited_for(script)
         yield from order.every_node_is_logged_in_to(script)
         yield from order.every_named_host_is_a_node(script)
     for plan in files.plans:
