@@ -141,7 +141,7 @@ def test_xargs_starts_all_nodes_at_once(given, found):
     """One after the other each waits for the next."""
     assert failed({"go.sh": XARGS.format(given)}) == found
 
-STEPS = """#!/bin/bash
+SCRIPTS = """#!/bin/bash
 #SBATCH --nodes=2
 ./start_head.sh &
 sleep 10
@@ -165,4 +165,4 @@ def test_scripts_in_the_background_are_waited_for_by_what_comes_behind_them(afte
         "start_head.sh": "ray start --head --port=6379 --block\n",
         "start_worker.sh": "ray start --address=head:6379 --block\n",
     }
-    assert failed({"job.sbatch": STEPS.format(after=after), **inner}) == found
+    assert failed({"job.sbatch": SCRIPTS.format(after=after), **inner}) == found
