@@ -207,7 +207,8 @@ def deepspeed_exports(files: LaunchFiles) -> Iterable[Finding]:
             for name, value in plan.environment.items()
             if value is not None and not name.startswith(EXPORTED) and name not in handed and STEERING.fullmatch(name)
         }
-        left.pop("CUDA_VISIBLE_DEVICES", None)
+        for own in ("CUDA_VISIBLE_DEVICES", "DS_ENV_FILE"):  # DeepSpeed's own to set, and its runner's alone to read
+            left.pop(own, None)
         if left and str(plan.setting("launcher") or "pdsh").lower() != "slurm":
             are = "are" if len(left) > 1 else "is"
             message = (

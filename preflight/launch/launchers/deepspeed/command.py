@@ -11,7 +11,7 @@ from preflight.launch.job import Start, on_each_node
 from preflight.launch.launcher import FieldNames, Launcher
 from preflight.launch.launchers.deepspeed.hostfile import chosen, rank_0_is_on_the_first_host
 from preflight.launch.launchers.torchrun import AGENT, arguments, start_agent
-from preflight.launch.layout import HEAD, Layout, shared_launch
+from preflight.launch.layout import Layout, exports, shared_launch
 from preflight.launch.plan import Hostfile, HostLine, LaunchFiles, Plan, fail, warn
 from preflight.launch.text.marks import is_known
 from preflight.launch.text.options import Reader, Spec, parse_options, product
@@ -152,9 +152,11 @@ def write(layout: Layout) -> dict[str, str]:
     if len(layout.nodes) > 1:
         command.append(f"--master_addr={layout.address}")
     command += [f"--master_port={layout.port}", *layout.program]
-    files = {"hostfile": hosts, "start.sh": HEAD + f"exec {shlex.join(command)}\n"}
     shared = shared_launch(layout)
-    if shared:  # DeepSpeed looks for it in ~ and in the folder it is started from
+    # else the runner looks for a file of that name in ~ and in the folder it is started from
+    named = exports({"DS_ENV_FILE": layout.path(".deepspeed_env")}) if shared else ""
+    files = {"hostfile": hosts, "start.sh": layout.head + named + f"exec {shlex.join(command)}\n"}
+    if shared:
         files[".deepspeed_env"] = "".join(f"{name}={value}\n" for name, value in shared.items())
     return files
 
