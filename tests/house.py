@@ -61,6 +61,7 @@ INSIDE = {
         ("commands", "write"),
         ("manifests",),
         ("reading",),
+        ("fixes",),
         ("read",),
         ("rules",),
         ("start", "diff"),

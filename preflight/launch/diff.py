@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from preflight.errors import UsageError
+from preflight.launch.fixes.trial import Reading, edited, holds
 from preflight.launch.rules.check import check_texts
-from preflight.launch.rules.trial import Reading, edited, holds
 from preflight.ledger.findings import Finding
 
 ROUNDS = 4

@@ -39,7 +39,5 @@ def write_files(
             f"{len(cluster)} of {max(cluster.asked, 1)} hosts answered: launch files are written for all of"
             " them or none"
         )
-    layout = layout_of(
-        cluster, folder, program, like, equal_ranks=row.equal_ranks, python=python, start_in=start_in
-    )
+    layout = layout_of(cluster, folder, program, like, equal_ranks=row.equal_ranks, python=python, start_in=start_in)
     return row.write(layout)

@@ -178,7 +178,9 @@ def write(layout: Layout) -> dict[str, str]:
             f"--master_port={layout.port}",
             *layout.program,
         ]
-        files[f"{file_name(layout, index)}.sh"] = layout.head + exports(variables(node)) + f"exec {shlex.join(command)}\n"
+        files[f"{file_name(layout, index)}.sh"] = (
+            layout.head + exports(variables(node)) + f"exec {shlex.join(command)}\n"
+        )
     return files
 
 

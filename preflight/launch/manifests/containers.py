@@ -175,7 +175,10 @@ def _shared_memory(group: Group, file: str, gpus: Field[int]) -> list[Finding]:
     held = group.pod.get("volumes")
     volumes = {str(name.value): volume for volume in (held.each() if held else []) if (name := volume.get("name"))}
     where = gpus.where if isinstance(gpus, Sourced) else Where(file, group.pod.line)
-    fix = "volumes: [{name: shm, emptyDir: {medium: Memory}}] in the pod, and volumeMounts: [{name: shm, mountPath: /dev/shm}] in the container"
+    fix = (
+        "volumes: [{name: shm, emptyDir: {medium: Memory}}] in the pod,"
+        " and volumeMounts: [{name: shm, mountPath: /dev/shm}] in the container"
+    )
     for container in group.containers:
         mounts = container.get("volumeMounts")
         for mount in mounts.each() if mounts else []:

@@ -51,9 +51,7 @@ def of_each_target(text: str, script: str) -> list[str]:
         goes_on = is_recipe and line.endswith("\\")
     lines = script.split("\n")
     own = [{0, number} for number in dict.fromkeys(owners) if number] or [{0}]
-    return [
-        "\n".join(line if owner in held else "" for line, owner in zip(lines, owners, strict=True)) for held in own
-    ]
+    return ["\n".join(line if owner in held else "" for line, owner in zip(lines, owners, strict=True)) for held in own]
 
 
 def _recipe(line: str, *, is_first: bool) -> str:

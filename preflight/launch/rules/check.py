@@ -18,6 +18,8 @@ from dataclasses import replace
 from preflight.errors import UsageError
 from preflight.facts.cluster import Cluster
 from preflight.launch.containers import in_containers
+from preflight.launch.fixes.known import ways
+from preflight.launch.fixes.trial import Reading, tried
 from preflight.launch.launchers import ROWS
 from preflight.launch.plan import LaunchFiles, Skip, problem
 from preflight.launch.read import read_texts
@@ -36,8 +38,6 @@ from preflight.launch.rules import (
     variables,
 )
 from preflight.launch.rules.groups import groups
-from preflight.launch.rules.known import ways
-from preflight.launch.rules.trial import Reading, tried
 from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
 from preflight.ledger.findings import SEVERITY, Finding, Verdict, Where

@@ -46,8 +46,8 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
             name, listed = option_of(group), ", ".join(sorted(scripts)[:6])
             message = f"{listed} name one file, {place.file}: each of them is {name} {taken}"
             fix = f"A copy of {place.file} for each script, with {name} 0 to {len(scripts) - 1}."
-            own = [plan for plan in group.plans if not plan.command and plan.where.file not in scripts]
-            spare = [plan.where.file for plan in own if plan.where.file != place.file]
+            unnamed = [plan.where.file for plan in group.plans if not plan.command and plan.where.file not in scripts]
+            spare = [file for file in unnamed if file != place.file]
             if len(spare) == len(scripts) - 1:  # the file of every other node is there, and no script names it
                 pairs = zip(sorted(scripts)[1:], spare, strict=True)
                 fix = "; ".join(f"--config_file {config} in {script}" for script, config in pairs)

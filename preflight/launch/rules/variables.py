@@ -212,11 +212,12 @@ def deepspeed_exports(files: LaunchFiles) -> Iterable[Finding]:
         if left and str(plan.setting("launcher") or "pdsh").lower() != "slurm":
             are = "are" if len(left) > 1 else "is"
             message = (
-                f"{', '.join(left)} {are} exported on this node only: DeepSpeed hands on {', '.join(EXPORTED)}* and what"
-                " .deepspeed_env holds"
+                f"{', '.join(left)} {are} exported on this node only: DeepSpeed hands on {', '.join(EXPORTED)}*"
+                " and what .deepspeed_env holds"
             )
             lines = ", ".join(f"{name}={value_of(value) or '...'}" for name, value in left.items())
-            fix = f"{lines} in ~/.deepspeed_env, each in a line of its own" if len(left) > 1 else f"{lines} in ~/.deepspeed_env"
+            each = ", each in a line of its own" if len(left) > 1 else ""
+            fix = f"{lines} in ~/.deepspeed_env{each}"
             yield warn("deepspeed_hands_variables_on", message, *(value.where for value in left.values()), fix=fix)
 
 

@@ -47,6 +47,7 @@ def test_a_good_makefile_is_silent_and_a_wrong_one_is_told():
     assert [found.check for found in told] == ["launch.master_address_leads_to_rank_0"]
     assert {place.line for place in told[0].where} == {3, 13}
 
+
 TARGETS = """\
 IP ?= 10.0.0.1
 head:

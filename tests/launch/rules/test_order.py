@@ -141,6 +141,7 @@ def test_xargs_starts_all_nodes_at_once(given, found):
     """One after the other each waits for the next."""
     assert failed({"go.sh": XARGS.format(given)}) == found
 
+
 SCRIPTS = """#!/bin/bash
 #SBATCH --nodes=2
 ./start_head.sh &

@@ -46,9 +46,10 @@ def mpijob(document: Located, documents: list[Located], file: str) -> Answer:
         where = slots.where if slots.origin != "tool" else gpus.where
         fix, places = f"slotsPerWorker: {gpus.value}", [where, gpus.where]
         for plan in found:
-            if isinstance(plan.world_size, Sourced) and value_of(workers) and plan.launcher.name == "mpirun":
-                fix += f" and -np {gpus.value * (value_of(workers) or 1)}"
-                places.append(plan.world_size.where)
+            world = plan.world_size if plan.launcher.name == "mpirun" else None
+            if isinstance(world, Sourced) and isinstance(workers, Sourced):
+                fix += f" and -np {gpus.value * workers.value}"
+                places.append(world.where)
         problems.append(fail("processes_match_devices", message, *places, fix=fix))
     elif isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value < gpus.value:
         message = f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPUs; idle: {gpus.value - slots.value}"

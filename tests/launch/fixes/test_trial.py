@@ -6,17 +6,18 @@ import pytest
 
 from preflight.errors import UsageError
 from preflight.launch.diff import fixed
-from preflight.launch.read import read_texts
+from preflight.launch.fixes.pasted import edits_of
+from preflight.launch.fixes.trial import Reading, edited, holds
 from preflight.launch.rules.check import check_texts
-from preflight.launch.rules.pasted import edits_of
-from preflight.launch.rules.trial import Reading, edited, holds
 from preflight.ledger.findings import Verdict
-from tests.launch.nodes import cluster
 from tests.launch import truth
+from tests.launch.nodes import cluster
 from tests.launch.samples import FORMATS, SBATCH, config, judged, mutated
 
 MUTATIONS = 120
-TORCHRUN = "torchrun --nnodes=2 --node_rank={rank} --nproc_per_node=8 --master_addr={address} --master_port=29500 t.py\n"
+TORCHRUN = (
+    "torchrun --nnodes=2 --node_rank={rank} --nproc_per_node=8 --master_addr={address} --master_port=29500 t.py\n"
+)
 SLURM = """#!/bin/bash
 #SBATCH --nodes=2
 #SBATCH {tasks}
@@ -92,7 +93,7 @@ def made(texts):
 
 @pytest.mark.parametrize("source", sorted({case.source for case in truth.cases()}))
 def test_a_fix_that_is_shown_was_made_and_holds(source):
-    """Its finding is gone, no other has come, the start has its program and its ranks; and made twice it is the same."""
+    """Its finding is gone, no other has come, the start has its program and ranks; made twice it is the same."""
     for case in truth.cases():
         if case.source != source:
             continue
@@ -192,9 +193,7 @@ def test_what_the_script_works_out_is_the_address():
     nodes = cluster()
     plain = {"a.sh": TORCHRUN.format(rank="$R", address="localhost")}
     assert "<address of rank 0's node>" in fixes(plain, "master_address_leads_to_rank_0")[0]
-    assert fixes(plain, "master_address_leads_to_rank_0", nodes) == [
-        f"--master_addr={nodes.at(0).address_for_peers()}"
-    ]
+    assert fixes(plain, "master_address_leads_to_rank_0", nodes) == [f"--master_addr={nodes.at(0).address_for_peers()}"]
 
 
 def test_the_number_of_a_task_is_left_to_the_task():
@@ -222,7 +221,10 @@ def test_the_file_of_the_other_node_is_named_where_it_is_there():
 def test_trials_are_few():
     """However many findings there are, the files are read again a few times, and what was not tried has no edit."""
     text = "".join(f"export NCCL_IB_TIMEOUT={99 + n}\n" for n in range(1))
-    many = {f"n{n}.sh": text + TORCHRUN.format(rank=n, address="10.0.0.1").replace("29500", str(70000 + n)) for n in range(40)}
+    many = {
+        f"n{n}.sh": text + TORCHRUN.format(rank=n, address="10.0.0.1").replace("29500", str(70000 + n))
+        for n in range(40)
+    }
     found = [one for one in judged(many) if one.check == "launch.master_port_is_valid"]
     assert 0 < sum(bool(one.edits) for one in found) < len(found)
 

@@ -109,7 +109,7 @@ def command_at(lines: list[str], number: int) -> list[int]:
 
 
 def _added(words: str, name: str, places: list[Where], lines: Lines) -> tuple[Edit, ...] | None:
-    """What stands nowhere yet: a directive below the others, an option right behind its launcher, a key below another."""
+    """What stands nowhere yet: a directive below the others, an option behind its launcher, a key below another."""
     if words.startswith("#SBATCH"):
         for where in places:
             given = [number for number, line in enumerate(lines[where.file], start=1) if line.startswith("#SBATCH")]
@@ -125,9 +125,11 @@ def _added(words: str, name: str, places: list[Where], lines: Lines) -> tuple[Ed
     for where in places if name.startswith("-") else ():
         for number in command_at(lines[where.file], where.line):
             line = lines[where.file][number - 1]
-            if len(behind.findall(line)) == 1 and "[" not in line:
+            found = list(behind.finditer(line))
+            if len(found) == 1 and "[" not in line:
+                end = found[0].end()
                 option = words.replace(": ", "=", 1)
-                return (Edit(where.file, number, number, (behind.sub(lambda at: f"{at[0]} {option}", line),)),)
+                return (Edit(where.file, number, number, (f"{line[:end]} {option}{line[end:]}",)),)
     return None
 
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from preflight.launch.field import firm
+from preflight.launch.fixes.corrections import with_edits
+from preflight.launch.fixes.pasted import edits_of
 from preflight.launch.plan import LaunchFiles
-from preflight.launch.rules.corrections import with_edits
-from preflight.launch.rules.pasted import edits_of
 from preflight.ledger.findings import Edit, Finding, Verdict
 
 TRIALS = 16  # proposals that are tried of one set of files, the worst findings first
@@ -23,7 +23,8 @@ CHARACTERS = 2_000_000  # that are read again for them, at most
 # Where the number of nodes, tasks or processes is itself what is wrong, another number is the point of the fix; and
 # commands that were torn apart say more of it once they are whole.
 COUNTS = re.compile(
-    r"nodes|machines|nproc|num_|ntasks|-np |-[nNP] |replicas|parallelism|completions|slots|gpus|world_?size", re.IGNORECASE
+    r"nodes|machines|nproc|num_|ntasks|-np |-[nNP] |replicas|parallelism|completions|slots|gpus|world_?size",
+    re.IGNORECASE,
 )
 OF_FORM = frozenset({
     "commands_are_continued", "script_is_bash", "batch_script_is_read", "variables_are_assigned", "letters_are_plain",

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 
 from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
+from preflight.launch.fixes.pasted import command_at
 from preflight.launch.plan import LaunchFiles
-from preflight.launch.rules.pasted import command_at
 from preflight.ledger.findings import Finding
 
 HOLE = re.compile(r"<(?:the )?(?:address of (?:rank 0's node|node 0)|head's address)(?:, as `[^`]*` prints it there)?>")
 OF_ENDPOINT = "the address of --rdzv_endpoint: "
 # A variable that a script sets, and whose name says that it leads to rank 0: MASTER_ADDR, head_node_ip, MAIN_HOST.
 LEADS = re.compile(
-    r"(?m)^[ \t]*(?:export[ \t]+)?((?:master|head|main|leader|rdzv|rank_?0|first)\w*)=(?!\()[\"']?(?![\"'\s\d])(?!localhost)",
+    r"(?m)^[ \t]*(?:export[ \t]+)?((?:master|head|main|leader|rdzv|rank_?0|first)\w*)=(?!\()"
+    r"[\"']?(?![\"'\s\d])(?!localhost)",
     re.IGNORECASE,
 )
 IS_ADDRESS = re.compile(r"(addr|address|ip|host|hostname|node|name)$", re.IGNORECASE)
@@ -40,7 +41,9 @@ def ways(finding: Finding, files: LaunchFiles, cluster: Cluster | None) -> Itera
 
 # What is set in front of a command, and what may stand there that no starter can run.
 PREFIX = re.compile(r"((?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|[^\s\"']*)\s+)*)(.*)", re.DOTALL)
-NO_COMMAND = re.compile(r"(if|while|until|time|for|case|then|do|else|eval|exec|nohup|\(|\{|!)(\s|$)|.*(<<|(^|[^&>|])&\s*$)", re.DOTALL)
+NO_COMMAND = re.compile(
+    r"(if|while|until|time|for|case|then|do|else|eval|exec|nohup|\(|\{|!)(\s|$)|.*(<<|(^|[^&>|])&\s*$)", re.DOTALL
+)
 STARTER = re.compile(r"(?P<by>srun|mpiexec -n \d+ --ppn 1|blaunch -z \"[^\"]*\") ")
 OF_A_TASK = re.compile(r"\$(?=\{?SLURM_(?:NODEID|PROCID|LOCALID)\b)")
 RANK = re.compile(r"(--(?:node|machine)[_-]rank)[= ]\S+")

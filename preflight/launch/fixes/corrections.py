@@ -45,7 +45,8 @@ def _shown(finding: Finding, edits: tuple[Edit, ...]) -> str:
     word = "" if is_of_several else "line "
     deleted = [f"delete {word}{place}" for place in by_text.pop("", [])]
     named = (
-        f"{word if len(places) == 1 else word and 'lines '}{', '.join(places)}: {text}" for text, places in by_text.items()
+        f"{word if len(places) == 1 else word and 'lines '}{', '.join(places)}: {text}"
+        for text, places in by_text.items()
     )
     return "; ".join([*named, *deleted])
 
