@@ -19,7 +19,7 @@ from preflight.launch.plan import LaunchFiles
 from preflight.ledger.findings import Edit, Finding, Verdict
 
 TRIALS = 16  # proposals that are tried of one set of files, the worst findings first
-CHARACTERS = 2_000_000  # that are read again for them, at most
+CHARACTERS = 250_000  # that are read again for them, at most; more where one trial has more
 # Where the number of nodes, tasks or processes is itself what is wrong, another number is the point of the fix; and
 # commands that were torn apart say more of it once they are whole.
 COUNTS = re.compile(
@@ -80,7 +80,7 @@ def tried(before: Reading, read: Read, ways: Ways) -> tuple[Finding, ...]:
             is_refused = finding.edits or finding.fix in {one.fix for one in proposals}
             found[place] = replace(finding, edits=(), fix="" if is_refused else finding.fix)
     _one_fix_a_cause(found, held)
-    for place in _contradicting(before, found, held, read):
+    for place in _contradicting(before, found, held, read, most=max(left, 1)):
         found[place] = replace(found[place], fix="", edits=())
     return tuple(found)
 
@@ -150,14 +150,16 @@ def _one_fix_a_cause(found: list[Finding], held: dict[int, Proposal]) -> None:
                 held[other] = replace(proposal, gone=frozenset())
 
 
-def _contradicting(before: Reading, found: Sequence[Finding], held: Mapping[int, Proposal], read: Read) -> list[int]:
-    """The findings whose fixes do not hold together with those of the findings before them."""
+def _contradicting(
+    before: Reading, found: Sequence[Finding], held: Mapping[int, Proposal], read: Read, *, most: int
+) -> list[int]:
+    """The findings whose fixes do not hold together with those of the findings before them, in `most` trials."""
     if len({proposal.edits for proposal in held.values()}) < 2:
         return []
     if _hold_together(before, found, held, list(held), read):
         return []
     kept: list[int] = []
-    for place in held:
+    for place in list(held)[:most]:
         if not kept or _hold_together(before, found, held, [*kept, place], read):
             kept.append(place)
     return [place for place in held if place not in kept]
@@ -176,7 +178,7 @@ def _hold_together(
 def _is_whole(before: Reading, after: Reading, fixed: Sequence[Finding]) -> bool:
     """Whether every start is still one: with its program, and for as many ranks unless their number was wrong."""
     was, now = ([plan for plan in reading.files.plans if plan.command] for reading in (before, after))
-    lacks = [plan for plan in now if plan.launcher.has_agent and plan.program is None]
+    lacks = [plan for plan in now if plan.launcher.runs_program and plan.program is None]
     if len(now) < len(was) or any(plan.where.file in {w.file for one in fixed for w in one.where} for plan in lacks):
         return False
     is_of_counts = any(one.check.removeprefix("launch.") in OF_FORM or COUNTS.search(one.fix) for one in fixed)

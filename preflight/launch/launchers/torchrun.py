@@ -249,6 +249,7 @@ TORCHRUN = Launcher(
         rendezvous_id="--rdzv_id",
     ),
     has_agent=True,
+    runs_program=True,
     rendezvous_gives_ranks=True,
     programs=("torchrun", "torchrun_jsc", "tune run"),
     modules=("torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic.run"),

@@ -176,6 +176,7 @@ DEEPSPEED = Launcher(
     description="ZeRO-2 under torchrun",
     field_names=FieldNames(rank="--node_rank", address="--master_addr", port="--master_port", nodes="--num_nodes"),
     starts_all_nodes=True,
+    runs_program=True,
     programs=("deepspeed", "ds"),
     modules=("deepspeed.launcher.runner",),
     read=read,
