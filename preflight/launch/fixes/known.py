@@ -32,6 +32,8 @@ def ways(finding: Finding, files: LaunchFiles, cluster: Cluster | None) -> Itera
     if finding.check == "launch.every_node_is_started" and STARTER.match(finding.fix):
         yield from _started(finding, files)
         return
+    if finding.fix.startswith("srun bash -c '"):
+        yield from _in_the_task(finding, files)
     yield finding.fix
     differs = DIFFERS.fullmatch(finding.message)
     if differs and finding.fix.endswith(" in every file"):
@@ -48,6 +50,29 @@ STARTER = re.compile(r"(?P<by>srun|mpiexec -n \d+ --ppn 1|blaunch -z \"[^\"]*\")
 OF_A_TASK = re.compile(r"\$(?=\{?SLURM_(?:NODEID|PROCID|LOCALID)\b)")
 RANK = re.compile(r"(--(?:node|machine)[_-]rank)[= ]\S+")
 OF_NODES = re.compile(r"the first of (\d+) nodes")
+
+
+BY_SRUN = re.compile(r"(.*?\bsrun\s(?:.*?\s)?)((?:\S*/)?(?:torchrun|accelerate|python[\d.]*)\s.*)", re.DOTALL)
+
+
+def _in_the_task(finding: Finding, files: LaunchFiles) -> Iterator[str]:
+    """The user's own command of srun, with the shell of a task behind srun's options for the numbers of a task."""
+    for where in finding.where:
+        lines = files.texts.get(where.file, "").split("\n")
+        numbers = command_at(lines, where.line)
+        parts = [lines[number - 1].strip().removesuffix("\\").strip() for number in sorted(numbers)]
+        found = BY_SRUN.fullmatch(" ".join(parts))
+        if found is not None and OF_A_TASK.search(found[2]):
+            yield f"{found[1]}{_for_the_task(found[2])}"
+
+
+def _for_the_task(command: str) -> str:
+    """A shell that each task starts: of its own variables it fills in the numbers alone, all others are known before."""
+    escaped = command.replace("\\", "\\\\").replace('"', '\\"')
+    return f'bash -c "{OF_A_TASK.sub(TASKS_OWN, escaped)}"'
+
+
+TASKS_OWN = r"\\$"
 
 
 def _started(finding: Finding, files: LaunchFiles) -> Iterator[str]:
@@ -68,8 +93,7 @@ def _started(finding: Finding, files: LaunchFiles) -> Iterator[str]:
         own = RANK.sub(r"\1=$SLURM_NODEID", command)
         for held in dict.fromkeys((command, own)):
             if OF_A_TASK.search(held):
-                inner = OF_A_TASK.sub(r"\\$", held.replace("\\", "\\\\").replace('"', '\\"'))
-                yield f'{prefix}{start} bash -c "{inner}"'
+                yield f"{prefix}{start} {_for_the_task(held)}"
 
 
 def _addresses(finding: Finding, files: LaunchFiles, cluster: Cluster | None) -> Iterator[str]:
