@@ -67,7 +67,7 @@ def _in_the_task(finding: Finding, files: LaunchFiles) -> Iterator[str]:
 
 
 def _for_the_task(command: str) -> str:
-    """A shell that each task starts: of its own variables it fills in the numbers alone, all others are known before."""
+    """A shell that each task starts: it fills in the numbers of its task alone, all else is known before."""
     escaped = command.replace("\\", "\\\\").replace('"', '\\"')
     return f'bash -c "{OF_A_TASK.sub(TASKS_OWN, escaped)}"'
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 
@@ -50,7 +51,11 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
             spare = [file for file in unnamed if file != place.file]
             if len(spare) == len(scripts) - 1:  # the file of every other node is there, and no script names it
                 pairs = zip(sorted(scripts)[1:], spare, strict=True)
-                fix = "; ".join(f"--config_file {config} in {script}" for script, config in pairs)
+                written = os.path.dirname(str(group.plans[0].setting("config_file") or ""))
+                fix = "; ".join(
+                    f"--config_file {os.path.join(written, os.path.basename(config))} in {script}"
+                    for script, config in pairs
+                )
             yield fail("ranks_are_distinct", message, place, fix=fix)
             places.pop(taken, None)
     for taken, where in places.items():
