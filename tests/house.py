@@ -62,6 +62,7 @@ INSIDE = {
         ("commands", "write"),
         ("manifests",),
         ("reading",),
+        ("fixes",),
         ("read",),
         ("rules",),
         ("start", "diff"),

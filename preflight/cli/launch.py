@@ -33,6 +33,7 @@ from preflight.report.printable import printable
 from preflight.run.folder import language_of
 from preflight.run.live import Run
 
+START = "start.sh"
 PLACES = 3  # of a finding, that are named
 PORT_RULE = "rank_0_is_reached"
 LET_IN = (
@@ -190,7 +191,13 @@ def write(
         cluster = Cluster(run.cluster.nodes, asked=len(run.names))
         python = options.reach.python
         made = write_files(
-            launcher, cluster, folder=str(folder.absolute()), program=program, like=text, python=python or ""
+            launcher,
+            cluster,
+            folder=str(folder.absolute()),
+            program=program,
+            like=text,
+            python=python or "",
+            start_in=os.getcwd(),
         )
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in made.items():
@@ -234,13 +241,21 @@ def next_steps(
     """What is done with files that were written: checked, brought to every node, started."""
     begins = LAUNCHERS[launcher].begins_with
     own = {node.name: f"{node.name}.sh" for node in cluster if f"{node.name}.sh" in made}
+    if START in made:  # one script, which starts the ranks of all nodes from the first
+        own = {cluster.first.name: START}
     place = shlex.quote(str(folder))
-    starts = [f"ssh {name} bash {place}/{shlex.quote(file)}" for name, file in own.items()]
+    is_here = given == "local"
+    starts = [f"{'' if is_here else f'ssh {name} '}bash {place}/{shlex.quote(file)}" for name, file in own.items()]
     lines = [f"{language.say('Next')}: preflight run --hosts={shlex.quote(given)} --launch='{folder}/*'"]
     lines[0] += f" --python={shlex.quote(python)}" if python else ""
     lines += [f"{language.say('Then start it')}: {begins} {place}/{shlex.quote(file)}" for file in made if begins]
-    if starts:
-        text = f"Then bring {place} to the same path on every node (scp -r, or a shared folder) and start each:"
+    if starts and is_here:
+        lines += [f"{language.say('Then start it')}: {start}" for start in starts]
+    elif starts:
+        text = (
+            f"Then bring {place} and {shlex.quote(os.getcwd())} to the same paths on every node (scp -r, or a shared"
+            " folder) and start:"
+        )
         lines.append(language.say(text))
         lines += [f"  {start}" for start in starts]
     return "\n".join(lines)

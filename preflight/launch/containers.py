@@ -175,18 +175,23 @@ def _unset_inside(plan: Plan, container: Container) -> Iterable[Finding]:
     """A variable that nothing gives the shell that works it out: the one in the container, or the one outside."""
     if container.is_opaque or not plan.spans_nodes:
         return
+    lacking: dict[str, Where] = {}
     for held in (plan.node_rank, plan.master_address, plan.master_port):
         found = VARIABLE.fullmatch(held.expression) if isinstance(held, Unknown) else None
         if not isinstance(held, Unknown) or found is None:
             continue
         name = found[1]
         if held.in_container and name not in container.variables and name not in container.taken_along:
-            message = f"{name} is worked out inside the container, and no -e gives it there: it is empty"
-            yield warn("containers_get_the_variables", message, held.where, container.where, fix=f"-e {name}")
+            lacking.setdefault(name, held.where)
         elif not held.in_container and name in container.variables and not held.hidden:
             message = f"{name} is worked out outside the container, and -e sets it inside alone: it is empty"
             fix = "bash -c '...', in single quotes"
             yield warn("containers_get_the_variables", message, held.where, container.where, fix=fix)
+    if lacking:
+        are, them = ("is", "it") if len(lacking) == 1 else ("are", "them")
+        message = f"{', '.join(lacking)} {are} worked out inside the container, and no -e gives {them} there: empty"
+        fix = " ".join(f"-e {name}" for name in lacking)
+        yield warn("containers_get_the_variables", message, *lacking.values(), container.where, fix=fix)
 
 
 def _inside(plan: Plan, name: str) -> bool:

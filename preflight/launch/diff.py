@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from preflight.errors import UsageError
+from preflight.launch.fixes.trial import Reading, edited, holds
 from preflight.launch.rules.check import check_texts
-from preflight.ledger.findings import Edit, Finding, Verdict
+from preflight.ledger.findings import Finding
 
 ROUNDS = 4
 
@@ -22,30 +23,19 @@ class Fixed(NamedTuple):
 
 
 def fixed(texts: Mapping[str, str]) -> Fixed:
-    """Apply what the findings on these files know, and check them again; what did not help, or broke, is left out.
+    """Make the edits of the findings on these files, and check them again: each of them was tried, and holds.
 
-    Edits that lie upon one another are applied one after the other, in rounds.
+    Edits that lie upon one another are made one after the other, in rounds.
     """
     now, done = dict(texts), []
-    refused: set[tuple[str, str]] = set()
     for _ in range(ROUNDS):
         before = _checked(now)
-        wanted = [one for one in before if one.edits and _is_sure(one) and (one.check, one.message) not in refused]
-        fitting = _apart(wanted)
-        if not fitting:
+        fitting = _apart(one for one in before.findings if one.edits) if before is not None else []
+        after = edited(now, (edit for one in fitting for edit in one.edits))
+        if not fitting or before is None or not holds(before, fitting, _checked(after)):
             break
-        after = _edited(now, fitting)
-        if _helps(before, fitting, _checked(after)):
-            now = after
-            done += fitting
-            continue
-        for finding in fitting:
-            alone = _edited(now, [finding])
-            if _helps(_checked(now), [finding], _checked(alone)):
-                now = alone
-                done.append(finding)
-            else:
-                refused.add((finding.check, finding.message))
+        now = after
+        done += fitting
     return Fixed(now, tuple(done))
 
 
@@ -65,15 +55,12 @@ def _lines(text: str) -> list[str]:
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
-def _checked(texts: Mapping[str, str]) -> tuple[Finding, ...]:
+def _checked(texts: Mapping[str, str]) -> Reading | None:
     try:
-        return check_texts(texts)[0]
+        findings, files = check_texts(texts)
     except UsageError:
-        return ()
-
-
-def _is_sure(finding: Finding) -> bool:
-    return all(edit.is_sure for edit in finding.edits)
+        return None
+    return Reading(files, findings)
 
 
 def _apart(findings: Iterable[Finding]) -> list[Finding]:
@@ -88,27 +75,3 @@ def _apart(findings: Iterable[Finding]) -> list[Finding]:
             taken |= lines
             found.append(finding)
     return found
-
-
-def _edited(texts: Mapping[str, str], findings: Iterable[Finding]) -> dict[str, str]:
-    edits = sorted((edit for finding in findings for edit in finding.edits), key=_place, reverse=True)
-    found = dict(texts)
-    for edit in dict.fromkeys(edits):
-        if edit.file in found:
-            lines = found[edit.file].split("\n")
-            lines[edit.first - 1 : edit.last] = edit.lines
-            found[edit.file] = "\n".join(lines)
-    return found
-
-
-def _place(edit: Edit) -> tuple[str, int, int]:
-    return edit.file, edit.first, edit.last
-
-
-def _helps(before: Iterable[Finding], fixed: Iterable[Finding], after: Iterable[Finding]) -> bool:
-    """Whether all of these findings are gone, and none has come that was not there."""
-    reported = {(one.check, one.message) for one in before if one.verdict in (Verdict.FAIL, Verdict.WARN)}
-    left = {(one.check, one.message) for one in after if one.verdict in (Verdict.FAIL, Verdict.WARN)}
-    rules = {check for check, _ in reported}
-    gone = {(one.check, one.message) for one in fixed}
-    return not gone & left and all(check in rules for check, _ in left)

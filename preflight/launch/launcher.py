@@ -91,6 +91,7 @@ class Launcher:
     # What it is.
     starts_all_nodes: bool = False  # one command, given once, starts the ranks of every node
     has_agent: bool = False  # it starts one process on a node, which starts the ranks of that node
+    runs_program: bool = False  # its command is nothing without the program behind its options
     numbers_processes: bool = False  # its files number every process (RANK), not every node
     equal_ranks: bool = False  # it starts the same number of ranks on every node
     states_world_size: bool = False  # its files state the number of all ranks; else it follows from nodes x ranks

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from preflight.facts.cluster import Cluster
     from preflight.facts.node import NodeFacts
 
+HEAD = "#!/bin/bash\n"
 PORTS = range(29500, 29600)
 # What a node calls its interfaces, adapters and addresses ends in files that other nodes run, some of them unquoted.
 NAMES = re.compile(r"[A-Za-z0-9_.,:=@%-]+")
@@ -33,6 +34,17 @@ class Layout:
     like: str
     has_gpus: bool
     python: str = ""  # the interpreter that was asked for; "" leaves it to each node's PATH
+    start_in: str = ""  # where the program's own path begins; over ssh a script starts in the home of the user
+
+    @property
+    def enter(self) -> str:
+        """The line of a script that enters that folder, or ends it: nothing else says which train.py is meant."""
+        return f"cd {shlex.quote(self.start_in)} || exit 1\n" if self.start_in else ""
+
+    @property
+    def head(self) -> str:
+        """The first lines of a script."""
+        return HEAD + self.enter
 
     @property
     def world(self) -> int:
@@ -53,7 +65,14 @@ class Layout:
 
 
 def layout_of(
-    cluster: Cluster, folder: str, program: tuple[str, ...], like: str, *, equal_ranks: bool, python: str = ""
+    cluster: Cluster,
+    folder: str,
+    program: tuple[str, ...],
+    like: str,
+    *,
+    equal_ranks: bool,
+    python: str = "",
+    start_in: str = "",
 ) -> Layout:
     """The layout of a job on the nodes of a cluster, with `equal_ranks` the same number of them on every node."""
     gpus = tuple(node.gpu_count() for node in cluster)
@@ -64,7 +83,16 @@ def layout_of(
     first = cluster.nodes[0]
     address = address_of(first) if len(cluster) > 1 else "127.0.0.1"
     return Layout(
-        cluster.nodes, processes, address, _free_port(first), folder, program or ("train.py",), like, any(gpus), python
+        cluster.nodes,
+        processes,
+        address,
+        _free_port(first),
+        folder,
+        program or ("train.py",),
+        like,
+        any(gpus),
+        python,
+        start_in,
     )
 
 
@@ -121,9 +149,6 @@ def variables(node: NodeFacts) -> dict[str, str]:
     if len(rows) == 1:
         found["NCCL_IB_GID_INDEX"] = str(rows.pop())
     return found
-
-
-HEAD = "#!/bin/bash\n"
 
 
 def exports(values: Mapping[str, str]) -> str:

@@ -237,6 +237,7 @@ class ScriptFile:
     plans: tuple[Plan, ...]
     marks: Marks
     slurm: Slurm | None
+    is_started: bool = False  # by another script, which is there too
 
 
 @dataclass(frozen=True)

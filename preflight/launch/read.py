@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from preflight.errors import UsageError
 from preflight.launch.launchers.accelerate.command import config_plan
 from preflight.launch.launchers.mpirun.command import is_a_list, reads_alone
 from preflight.launch.plan import LaunchFiles, Skip
 from preflight.launch.reading.bundle import Bundle, expanded, meant, read_file
 from preflight.launch.reading.files import take, unread
 from preflight.launch.reading.makefile import as_script, is_makefile
+from preflight.launch.reading.named import of_other_machines
 from preflight.launch.reading.scripts import judge_scripts
 from preflight.launch.text import form
 from preflight.launch.text.marks import clean
@@ -26,7 +29,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
     """The same from texts by file name; `look_beside` also reads what a script names and was not given."""
     raw = texts
     texts = {name: clean(text).replace("\r\n", "\n") for name, text in raw.items()}
-    bundle = Bundle(dict(texts))
+    bundle = Bundle(dict(texts), dict(texts))
     scripts: list[str] = []
     for name in texts:
         texts[name] = text = meant(bundle, name, as_script(texts[name]) if is_makefile(name) else texts[name])
@@ -34,6 +37,10 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
             scripts.append(name)
             bundle.problems.extend(form.carriage_returns(raw[name], name))
     judge_scripts(bundle, {name: texts[name] for name in scripts}, look_beside=look_beside)
+    for name, text in (of_other_machines(bundle) if look_beside else {}).items():
+        bundle.texts[name] = texts[name] = text
+        with contextlib.suppress(UsageError):  # nobody asked for it
+            take(bundle, name, text)
     for name, settings in bundle.configs.items():
         if name in texts and name not in bundle.used_configs:
             plan = config_plan(settings, bundle.config_lines[name])
@@ -50,7 +57,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
     order = {name: place for place, name in enumerate(texts)}
     plans = sorted(bundle.plans, key=lambda plan: order.get(plan.where.file, len(order)))
     return LaunchFiles(
-        tuple(texts),
+        tuple(raw),
         tuple(plans),
         tuple(bundle.hostfiles.values()),
         tuple(bundle.batches.values()),

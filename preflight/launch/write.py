@@ -22,8 +22,12 @@ def write_files(
     program: tuple[str, ...] = ("train.py",),
     like: str = "",
     python: str = "",
+    start_in: str = "",
 ) -> dict[str, str]:
-    """The launch files for the nodes of a cluster, by name; `python` starts them where one was asked for."""
+    """The launch files for the nodes of a cluster, by name; `python` starts them where one was asked for.
+
+    The program's own path begins in `start_in`, a folder that every node has; "" leaves that to whoever starts them.
+    """
     row = LAUNCHERS.get(launcher)
     if row is None or row.write is None:
         raise UsageError(f"--launcher {launcher}: launch files are written for {', '.join(writable())}")
@@ -35,4 +39,5 @@ def write_files(
             f"{len(cluster)} of {max(cluster.asked, 1)} hosts answered: launch files are written for all of"
             " them or none"
         )
-    return row.write(layout_of(cluster, folder, program, like, equal_ranks=row.equal_ranks, python=python))
+    layout = layout_of(cluster, folder, program, like, equal_ranks=row.equal_ranks, python=python, start_in=start_in)
+    return row.write(layout)

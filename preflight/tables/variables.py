@@ -175,6 +175,22 @@ def nearest(name: str) -> str:
     return tails[near[0]] if near and not stripped.startswith(NEAR_ONLY) else ""
 
 
+def is_misspelt(name: str, meant: str) -> bool:
+    """Whether a name is the other with a slip in it: word for word alike, so that its value means the same there.
+
+    NCCL_SOCKET_TIMEOUT is near NCCL_SOCKET_POLL_TIMEOUT_MSEC, and says something else, in another unit.
+    """
+    words, wanted = MISSPELT.sub("NCCL_", name.strip()).split("_"), meant.split("_")
+    if sorted(words) == sorted(wanted):
+        return True
+    if len(words) == len(wanted):
+        return all(difflib.SequenceMatcher(None, *pair).ratio() >= ALIKE for pair in zip(words, wanted, strict=True))
+    return difflib.SequenceMatcher(None, "".join(words), "".join(wanted)).ratio() >= RUN_TOGETHER
+
+
+ALIKE, RUN_TOGETHER = 0.6, 0.97  # of two words; of two names that differ in their underscores
+
+
 def refused(name: str, value: str) -> str:
     """What to say of a value that the library will not take as it is written, "" where it does."""
     row = ROWS.get(name)

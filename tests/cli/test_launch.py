@@ -81,17 +81,20 @@ def test_wrong_words_are_one_line_and_4(run, words):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_written_files_pass_the_check(run):
-    """`launch write` for this machine, then `launch check` of what it wrote."""
+def test_written_files_pass_the_check(run, tmp_path):
+    """`launch write` for this machine, then `launch check` of what it wrote: without its program it is no start."""
     done = run("launch", "write", "--launcher=torchrun", "--out=made", "--", "train.py")
     assert done.returncode == 0, done.stdout + done.stderr
     files = done.stdout.split()
 
+    lacking = run("launch", "check", *files, "--hosts=local")
+    (tmp_path / "train.py").write_text("print('started')\n")
     checked = run("launch", "check", *files, "--hosts=local")
 
+    assert (lacking.returncode, "train.py: No such file or directory" in lacking.stdout) == (1, True)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "Next: preflight run --hosts=local --launch=" in done.stderr
-    assert "ssh local bash " in done.stderr
+    assert f"Then start it: bash {tmp_path}/made/local.sh" in done.stderr  # nobody logs in to where he is
     again = run("launch", "write", "--launcher=torchrun", f"--python={sys.executable}", "--out=own", "--", "train.py")
     assert f"/own/*' --python={sys.executable}\n" in again.stderr
 

@@ -209,12 +209,32 @@ def test_a_deepspeed_guide_is_judged_and_not_started_on_the_cpu(lab2, files):
     assert pointers.failed() == {"launch.data_is_no_lfs_pointer": [("launch/train_1.sh", 6), ("launch/train_2.sh", 6)]}
 
 
+PROGRAM = """import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+total = torch.tensor(dist.get_rank())
+dist.all_reduce(total)
+print(f"sum of {dist.get_world_size()} ranks: {total.item()}", flush=True)
+os._exit(0)
+"""
+
+
 @pytest.mark.parametrize("launcher", ["accelerate", "torchrun", "env"])
 def test_written_files_are_right_and_start_the_job(lab2, tmp_path, launcher):
-    """`launch write` for these hosts: no finding, and the reference job runs through them."""
+    """`launch write` for these hosts: its printed lines start the program, and the reference job runs through them."""
     argv = [sys.executable, "-m", "preflight", "launch", "write", f"--launcher={launcher}", "--hosts=node[1-2]"]
+    (tmp_path / "train.py").write_text(PROGRAM)
     done = lab2.run([*argv, f"--python={sys.executable}", "--out=launch", "--", "train.py"], cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+    for host in lab2.hosts:  # each has a /tmp of its own
+        host.check(["mkdir", "-p", str(tmp_path / "launch")])
+        for path in (tmp_path / "train.py", *(tmp_path / "launch").iterdir()):
+            host.write_file(str(path), path.read_text())
+    started = [lab2.start(["sh", "-c", line], cwd="/", stdout=-1, stderr=-2, text=True) for line in starts(done.stderr)]
+    said = [each.communicate(timeout=120)[0] for each in started]
+    assert ["sum of 2 ranks: 1" in text for text in said] == [True, True], said
 
     run = Trained(lab2, tmp_path)
 
@@ -222,6 +242,11 @@ def test_written_files_are_right_and_start_the_job(lab2, tmp_path, launcher):
     assert [f["check"] for f in run.of("warn") if f["check"].startswith("launch.")] == []
     assert run.training["launcher"] == launcher
     assert [rank["node"] for rank in run.training["ranks"]] == ["node1", "node2"]
+
+
+def starts(text):
+    """The lines that are printed to start the job, as they stand there."""
+    return [line.strip() for line in text.splitlines() if line.startswith("  ssh ")]
 
 
 def checked(lab, folder):

@@ -100,6 +100,26 @@ def test_the_interpreter_that_was_asked_for_starts_the_job(launcher):
     assert {plan.launcher.name for plan in files.plans} == {launcher}
 
 
+@pytest.mark.parametrize("launcher", [name for name in writable() if name != "k8s"])
+def test_the_program_is_looked_for_where_it_was_named(launcher):
+    """A script enters the folder before it starts anything: over ssh it begins in the user's home."""
+    files = write_files(launcher, cluster(), folder="/out", program=("train.py",), start_in="/srv/my job")
+    scripts = [text for name, text in files.items() if name.endswith((".sh", ".sbatch"))]
+    assert scripts
+    for text in scripts:
+        lines = [line for line in text.split("\n") if not line.startswith("#")]
+        assert lines[0] == "cd '/srv/my job' || exit 1"
+    named = check_texts(files)[1].plans
+    assert {plan.folder for plan in named if plan.command and not plan.is_opaque} <= {"/srv/my job"}
+
+
+def test_deepspeed_is_told_where_its_variables_are():
+    """Its runner looks for .deepspeed_env in the home and where it is started, which is the folder of the program."""
+    files = write_files("deepspeed", cluster(), folder="/out", program=("train.py",), start_in="/srv/job")
+    assert "export DS_ENV_FILE=/out/.deepspeed_env\n" in files["start.sh"]
+    assert "NCCL_SOCKET_IFNAME==eth0\n" in files[".deepspeed_env"]
+
+
 def test_like_keeps_the_port():
     """The port of the user's own file is the one that a firewall lets in."""
     like = config(main_process_port="12345")

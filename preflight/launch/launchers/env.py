@@ -8,7 +8,7 @@ from preflight.launch.field import Field, Sourced
 from preflight.launch.job import Job, Placement, Process, on_each_node, rank_variables, shared_variables
 from preflight.launch.launcher import PYTHON, Counts, Launcher
 from preflight.launch.launchers.torchrun import arguments
-from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
+from preflight.launch.layout import Layout, exports, file_name, variables
 from preflight.launch.plan import Plan
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import Word
@@ -86,7 +86,7 @@ def write(layout: Layout) -> dict[str, str]:
                 ' &\n  ranks="$ranks $!"\ndone\n'
                 'for rank in $ranks; do\n  wait "$rank" || status=$?\ndone\nexit "$status"\n'
             )
-        files[f"{file_name(layout, index)}.sh"] = HEAD + exports(values) + body
+        files[f"{file_name(layout, index)}.sh"] = layout.head + exports(values) + body
     return files
 
 

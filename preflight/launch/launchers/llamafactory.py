@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from preflight.launch.field import Field, Sourced, firm, value_of, written
 from preflight.launch.launcher import FieldNames, Launcher
 from preflight.launch.launchers.torchrun import arguments
-from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
+from preflight.launch.layout import Layout, exports, file_name, variables
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import Word
@@ -115,7 +115,7 @@ def write(layout: Layout) -> dict[str, str]:
             "MASTER_PORT": str(layout.port),
         }
         command = shlex.join(["llamafactory-cli", "train", *layout.program])
-        files[f"{file_name(layout, index)}.sh"] = HEAD + exports(own) + f"exec {command}\n"
+        files[f"{file_name(layout, index)}.sh"] = layout.head + exports(own) + f"exec {command}\n"
     return files
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from preflight.launch.address import is_loopback
 from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.launcher import FieldNames, Launcher
-from preflight.launch.layout import HEAD, Layout, address_of, exports, file_name, variables
+from preflight.launch.layout import Layout, address_of, exports, file_name, variables
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.options import Reader, product
 from preflight.launch.text.shell import Word
@@ -191,7 +191,7 @@ def write(layout: Layout) -> dict[str, str]:
             command += [f"--node-rank={index}", f"--master-addr={layout.address}", f"--master-port={layout.port}"]
             command += ["--headless"] if index else []
         own = {**variables(node), "VLLM_HOST_IP": address_of(node)}
-        files[f"{file_name(layout, index)}.sh"] = HEAD + exports(own) + f"exec {shlex.join([*command, *rest])}\n"
+        files[f"{file_name(layout, index)}.sh"] = layout.head + exports(own) + f"exec {shlex.join([*command, *rest])}\n"
     return files
 
 

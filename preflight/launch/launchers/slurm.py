@@ -191,7 +191,7 @@ def write(layout: Layout) -> dict[str, str]:
         + exports(shared_launch(layout))
         + f"srun bash -c {shlex.quote(inner)}\n"
     )
-    return {"job.sbatch": HEAD + "\n".join(lines) + "\n" + body}
+    return {"job.sbatch": HEAD + "\n".join(lines) + "\n" + layout.enter + body}
 
 
 # A task of srun takes its number from Slurm, and says how its rank ended: srun has many words for that.

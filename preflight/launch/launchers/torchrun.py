@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.job import Job, Placement, Process, on_each_node, shared_variables
 from preflight.launch.launcher import AgentOutput, FieldNames, Launcher
-from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
+from preflight.launch.layout import Layout, exports, file_name, variables
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.options import Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
@@ -178,7 +178,9 @@ def write(layout: Layout) -> dict[str, str]:
             f"--master_port={layout.port}",
             *layout.program,
         ]
-        files[f"{file_name(layout, index)}.sh"] = HEAD + exports(variables(node)) + f"exec {shlex.join(command)}\n"
+        files[f"{file_name(layout, index)}.sh"] = (
+            layout.head + exports(variables(node)) + f"exec {shlex.join(command)}\n"
+        )
     return files
 
 
@@ -247,6 +249,7 @@ TORCHRUN = Launcher(
         rendezvous_id="--rdzv_id",
     ),
     has_agent=True,
+    runs_program=True,
     rendezvous_gives_ranks=True,
     programs=("torchrun", "torchrun_jsc", "tune run"),
     modules=("torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic.run"),

@@ -114,7 +114,7 @@ def devices_are_limited(container: Located, file: str) -> list[Finding]:
         limit = limits.get(name) if limits is not None else None
         if limit is None:
             message = f"{name}: requests {request.value}, but no limit; Kubernetes wants them equal"
-            fix = f"limits:\n  {name}: {request.value}"
+            fix = f"limits: {{{name}: {request.value}}}"
             found.append(fail("gpu_requests_equal_limits", message, Where(file, request.line), fix=fix))
         elif limit.value is not None and str(limit.value) != str(request.value):
             message = f"{name}: requests {request.value}, limits {limit.value}; Kubernetes wants them equal"

@@ -232,7 +232,7 @@ def container_of(service: Located, file: str) -> Container:
         locks_memory=ulimits is not None or _adds(service),
         has_gpus=gpus is not None or text("runtime") == "nvidia" or service.get("gpus") is not None,
         devices=tuple(listed),
-        words={"network": "network_mode: host", "shm": "shm_size: 16gb", "memlock": "ulimits:\n  memlock: -1"},
+        words={"network": "network_mode: host", "shm": "shm_size: 16gb", "memlock": "ulimits: {memlock: -1}"},
     )
 
 

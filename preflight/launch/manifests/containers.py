@@ -108,7 +108,7 @@ def _locked_memory(group: Group, file: str) -> list[Finding]:
             "an RDMA device, and no IPC_LOCK: where the container runtime limits locked memory, ibv_reg_mr fails with"
             " Cannot allocate memory"
         )
-        fix = "securityContext:\n  capabilities:\n    add: [IPC_LOCK]"
+        fix = "securityContext: {capabilities: {add: [IPC_LOCK]}}"
         return [warn("containers_lock_memory", message, Where(file, rdma.line), fix=fix)]
     return []
 
@@ -175,7 +175,10 @@ def _shared_memory(group: Group, file: str, gpus: Field[int]) -> list[Finding]:
     held = group.pod.get("volumes")
     volumes = {str(name.value): volume for volume in (held.each() if held else []) if (name := volume.get("name"))}
     where = gpus.where if isinstance(gpus, Sourced) else Where(file, group.pod.line)
-    fix = "volumes:\n- name: shm\n  emptyDir:\n    medium: Memory\nvolumeMounts:\n- name: shm\n  mountPath: /dev/shm"
+    fix = (
+        "volumes: [{name: shm, emptyDir: {medium: Memory}}] in the pod,"
+        " and volumeMounts: [{name: shm, mountPath: /dev/shm}] in the container"
+    )
     for container in group.containers:
         mounts = container.get("volumeMounts")
         for mount in mounts.each() if mounts else []:

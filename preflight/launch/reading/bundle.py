@@ -27,6 +27,7 @@ class Bundle:
     """The files read so far, by the name they were given with or found under."""
 
     texts: dict[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)  # before anything was put right in them
     configs: dict[str, dict[str, Field[Any]]] = field(default_factory=dict)
     config_lines: dict[str, Where] = field(default_factory=dict)
     used_configs: set[str] = field(default_factory=set)

@@ -36,6 +36,24 @@ def as_script(text: str) -> str:
     return "\n".join(lines)
 
 
+TARGET = re.compile(r"[^\s#=:][^=:]*::?(?!=)")
+
+
+def of_each_target(text: str, script: str) -> list[str]:
+    """The script of each target of a Makefile: the variables, and its own recipe; every line keeps its place."""
+    owners: list[int] = []
+    target = 0
+    goes_on = False
+    for line in text.split("\n"):
+        is_recipe = line.startswith("\t") or goes_on
+        target += 0 if is_recipe or not TARGET.match(line) else 1
+        owners.append(target if is_recipe else 0)
+        goes_on = is_recipe and line.endswith("\\")
+    lines = script.split("\n")
+    own = [{0, number} for number in dict.fromkeys(owners) if number] or [{0}]
+    return ["\n".join(line if owner in held else "" for line, owner in zip(lines, owners, strict=True)) for held in own]
+
+
 def _recipe(line: str, *, is_first: bool) -> str:
     """A line as the shell gets it: @ and - in front of a command are make's, $$ is one $."""
     command = line.lstrip("\t").lstrip("@-+ ") if is_first else line

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import os
+import re
 from dataclasses import replace
 from typing import Any
 
+from preflight.errors import UsageError
 from preflight.launch.commands import Context
 from preflight.launch.field import Field, value_of, words
 from preflight.launch.launchers.deepspeed.hostfile import read_hostfile
@@ -12,8 +17,9 @@ from preflight.launch.launchers.llamafactory import LLAMAFACTORY
 from preflight.launch.launchers.mpirun.command import MPIRUN
 from preflight.launch.manifests import trainings
 from preflight.launch.plan import Hostfile, Plan
-from preflight.launch.reading.bundle import Bundle, beside, resolved
+from preflight.launch.reading.bundle import Bundle, beside, read_file, resolved
 from preflight.launch.reading.files import UNKNOWN_KIND, take
+from preflight.launch.text.marks import clean
 from preflight.launch.text.shell import Command
 
 
@@ -89,3 +95,25 @@ def _values_of(command: Command, options: tuple[str, ...]) -> list[str]:
             following = command.words[place + 1].plain if place + 1 < len(command.words) else ""
             values.append(value if equals else following)
     return [value for value in values if value]
+
+
+def of_other_machines(bundle: Bundle) -> dict[str, str]:
+    """Configurations that lie beside one that several scripts name: node2.yaml beside node1.yaml."""
+    by_config: dict[str, set[str]] = {}
+    for plan in bundle.plans:
+        config = value_of(plan.settings.get("config_file"))
+        if config is not None and plan.config:
+            by_config.setdefault(resolved(bundle, plan.where.file, str(config)) or "", set()).add(plan.where.file)
+    shared = [config for config, scripts in by_config.items() if config and len(scripts) > 1]
+    found: dict[str, str] = {}
+    for config in shared:
+        folder, name = os.path.split(config)
+        like = os.path.join(glob.escape(folder), re.sub(r"\d+", "[0-9]*", glob.escape(name)))
+        for path in sorted(glob.glob(like))[:MACHINES_LIMIT] if re.search(r"\d", name) else ():
+            if path not in bundle.texts and os.path.isfile(path):
+                with contextlib.suppress(UsageError):
+                    found[path] = clean(read_file(path)).replace("\r\n", "\n")
+    return found
+
+
+MACHINES_LIMIT = 64

@@ -13,6 +13,7 @@ from preflight.launch.launchers.slurm import job_variables, read_directives
 from preflight.launch.plan import Granted, Plan, ScriptFile, Skip, Slurm, fail, sharing_host
 from preflight.launch.reading.bare import bare
 from preflight.launch.reading.bundle import Bundle, beside, resolved
+from preflight.launch.reading.makefile import is_makefile, of_each_target
 from preflight.launch.reading.named import named_files, with_training
 from preflight.launch.schedulers.directives import read_granted
 from preflight.launch.schedulers.granted import with_granted
@@ -49,10 +50,19 @@ class Walked:
     slurm: Slurm | None
     granted: Granted | None
     lacking: list[str]
+    by: Walked | None = None
 
 
 def judge_scripts(bundle: Bundle, texts: Mapping[str, str], *, look_beside: bool) -> None:
-    """The plans of all scripts; one that another starts is read with what it gets from there."""
+    """The plans of all scripts; one that another starts is read with what it gets from there.
+
+    Of a Makefile each target is a script of its own: make runs those that it is asked for.
+    """
+    for name, text in texts.items():
+        parts = of_each_target(bundle.given.get(name, ""), text) if is_makefile(name) else []
+        for part in parts:
+            _with_started(bundle, [_walk(bundle, name, part, look_beside=look_beside)], set(), look_beside=look_beside)
+    texts = {name: text for name, text in texts.items() if not is_makefile(name)}
     walks = {name: _walk(bundle, name, text, look_beside=look_beside) for name, text in texts.items()}
     started = {resolved(bundle, walk.name, one.path) for walk in walks.values() for one in _starts(walk)}
     done: set[str] = set()
@@ -123,7 +133,7 @@ def _walk(
         slurm = read_directives(read.batches[0].text, name, first_line=read.batches[0].line)
     slurm = slurm or (by.slurm if by else None)
     granted = None if slurm else (by.granted if by else None) or read_granted(text, name)
-    return Walked(name, text, reading, read, slurm, granted, lacking)
+    return Walked(name, text, reading, read, slurm, granted, lacking, by)
 
 
 def _judged(bundle: Bundle, walks: Sequence[Walked], *, has_started: bool, look_beside: bool) -> None:
@@ -142,7 +152,8 @@ def _judged(bundle: Bundle, walks: Sequence[Walked], *, has_started: bool, look_
         unknowns.update(reasons)
     here = sharing_host(plans)
     plans = [replace(plan, shares_host=True) if plan in here else plan for plan in plans]
-    bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), walks[0].read.marks, walks[0].slurm))
+    is_started = walks[0].by is not None
+    bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), walks[0].read.marks, walks[0].slurm, is_started))
     bundle.plans.extend(plans)
     bundle.skips.extend(
         Skip(name, line, f"not judged: {reason}") for reason, line in list(unknowns.items())[:UNKNOWNS_LIMIT]

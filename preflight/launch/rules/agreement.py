@@ -112,6 +112,10 @@ def _one_field(group: Group, name: str, pick: Callable[[Plan], Field[Any]]) -> I
         "number of nodes": names.nodes,
         "rendezvous id": names.rendezvous_id,
     }
+    if name == "master port" and names.port == names.address:
+        yield fail("fields_agree", f"the port of {names.port} differs: {text}", *odd, *rest,
+                   fix=f"port {most} in {names.port} of every file")  # fmt: skip
+        return
     name = written.get(name) or name
     yield fail(
         "fields_agree", f"{name} differs: {text}", *odd, *rest, fix=f"{name}: {most.strip(chr(39))} in every file"

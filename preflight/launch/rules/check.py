@@ -15,15 +15,17 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from preflight.errors import UsageError
 from preflight.facts.cluster import Cluster
 from preflight.launch.containers import in_containers
+from preflight.launch.fixes.known import ways
+from preflight.launch.fixes.trial import Reading, tried
 from preflight.launch.launchers import ROWS
 from preflight.launch.plan import LaunchFiles, Skip, problem
 from preflight.launch.read import read_texts
 from preflight.launch.rules import (
     addresses,
     agreement,
-    corrections,
     counts,
     data,
     needs,
@@ -67,13 +69,29 @@ FILES_RULES = (
 
 def check_files(files: LaunchFiles, cluster: Cluster | None = None) -> tuple[Finding, ...]:
     """Judge launch files that were read, and the data files beside them; the findings, the worst first."""
-    return _ordered([*judge(files, cluster), *data.no_pointers(files, os.getcwd())], files)
+    judged = _tried(_ordered(judge(files, cluster)), files, cluster, look_beside=True)
+    return _shown([*judged, *_ordered(data.no_pointers(files, os.getcwd()))])
 
 
 def check_texts(texts: Mapping[str, str], cluster: Cluster | None = None) -> tuple[tuple[Finding, ...], LaunchFiles]:
     """The findings on texts by file name, and what the texts say; nothing is looked up on the disk."""
     files = read_texts(texts)
-    return _ordered(judge(files, cluster), files), files
+    return _shown(_tried(_ordered(judge(files, cluster)), files, cluster, look_beside=False)), files
+
+
+def _tried(
+    found: tuple[Finding, ...], files: LaunchFiles, cluster: Cluster | None, *, look_beside: bool
+) -> tuple[Finding, ...]:
+    """The findings with fixes that hold: each was made in memory, and the files were judged again."""
+
+    def read(texts: Mapping[str, str]) -> Reading | None:
+        try:
+            again = read_texts(texts, look_beside=look_beside)
+            return Reading(again, _ordered(judge(again, cluster)))
+        except UsageError:
+            return None
+
+    return tried(Reading(files, found), read, lambda finding: ways(finding, files, cluster))
 
 
 def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
@@ -84,7 +102,6 @@ def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
         yield from scripts.script_problems(script)
         yield from remote.variables_go_along(script)
         yield from order.nodes_start_side_by_side(script)
-        yield from order.steps_are_waited_for(script)
         yield from order.every_node_is_logged_in_to(script)
         yield from order.every_named_host_is_a_node(script)
     for plan in files.plans:
@@ -106,8 +123,8 @@ def _skipped(skip: Skip) -> Finding:
     return problem(Verdict.SKIP, "file_is_judged", f"{skip.file}: {skip.reason}", Where(skip.file, skip.line))
 
 
-def _ordered(found: Iterable[Finding], files: LaunchFiles) -> tuple[Finding, ...]:
-    """One finding for each rule, verdict and message, the worst first, then in the order of files and lines."""
+def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """One finding for each rule, verdict and message, in order."""
     once: dict[tuple[object, ...], Finding] = {}
     for finding in found:
         key = (finding.check, finding.verdict, finding.message, finding.fix, finding.nodes)
@@ -121,15 +138,22 @@ def _ordered(found: Iterable[Finding], files: LaunchFiles) -> tuple[Finding, ...
         for key, one in once.items()
         if one.check == HOLES or not (holes.intersection(one.where) and HOLE.search(one.message))
     }
-    lines = {name: text.split("\n") for name, text in files.texts.items()} if once else {}
-    reported = [corrections.with_edits(finding, lines) for finding in once.values()]
+    return _in_order(once.values())
+
+
+def _shown(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """In order, and without secrets."""
+    return _in_order(
+        replace(finding, message=without_secrets(finding.message), fix=without_secrets(finding.fix))
+        for finding in found
+    )
+
+
+def _in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The worst first, then in the order of files and lines."""
 
     def place(finding: Finding) -> tuple[int, str, int]:
         first = finding.where[0] if finding.where else Where("", 0)
         return (-SEVERITY[finding.verdict], first.file, first.line)
 
-    hidden = [
-        replace(finding, message=without_secrets(finding.message), fix=without_secrets(finding.fix))
-        for finding in reported
-    ]
-    return tuple(sorted(hidden, key=place))
+    return tuple(sorted(found, key=place))

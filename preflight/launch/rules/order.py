@@ -10,7 +10,7 @@ from preflight.hosts import parse_hosts
 from preflight.launch.field import Sourced, firm
 from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, fail, numbered, problem
 from preflight.launch.rules.groups import apart
-from preflight.ledger.findings import Finding, Verdict
+from preflight.ledger.findings import Finding, Verdict, Where
 
 PLAIN_HOSTS = re.compile(r"[A-Za-z0-9][\w.,\[\]-]*")
 READS_NOTHING = {"-n", "-f", "-fn", "-nf"}
@@ -116,19 +116,28 @@ def _listed(wrapper: tuple[str, ...]) -> int:
         return 0
 
 
-def steps_are_waited_for(script: ScriptFile) -> Iterable[Finding]:
-    """A batch script that ends while its steps run in the background takes them along: Slurm ends the job."""
-    started = [plan for plan in script.plans if plan.in_background and not plan.is_conditional and plan.where.file]
-    last = [command for command in script.commands if command.words[0].plain not in SAYING][-1:]
-    held = next((plan.granted for plan in script.plans if plan.granted is not None), None)
-    system = "Slurm" if script.slurm is not None and script.slurm.options else held.system if held is not None else ""
-    if not system or not started or not last or not last[0].in_background:
-        return
-    if last[0].line == started[-1].where.line and not last[0].is_conditional:
-        message = (
-            f"the batch script ends here without `wait`: {system} ends the job with all that runs in the background"
-        )
-        yield fail("every_node_is_started", message, started[-1].where, fix="wait")
+def steps_are_waited_for(files: LaunchFiles) -> Iterable[Finding]:
+    """A batch script that ends while its steps run in the background takes them along: Slurm ends the job.
+
+    A script that it starts in the background may well end so: what counts is how the batch script itself goes on.
+    """
+    for script in files.scripts:
+        last = [command for command in script.commands if command.words[0].plain not in SAYING][-1:]
+        if script.is_started or not last or not last[0].in_background or last[0].is_conditional:
+            continue
+        words = {word.plain.rpartition("/")[2] for word in last[0].words}
+        inner = [plan for other in files.scripts if other.is_started for plan in other.plans]
+        inner = [plan for plan in inner if plan.where.file.rpartition("/")[2] in words]
+        started = [plan for plan in script.plans if plan.where.line == last[0].line] or inner
+        started = [plan for plan in started if plan.in_background and not plan.is_conditional and plan.where.file]
+        held = next((plan.granted for plan in started if plan.granted is not None), None)
+        is_of_slurm = script.slurm is not None and script.slurm.options
+        system = "Slurm" if is_of_slurm else held.system if held is not None else ""
+        if system and started:
+            message = (
+                f"the batch script ends here without `wait`: {system} ends the job with all that runs in the background"
+            )
+            yield fail("every_node_is_started", message, Where(script.marks.file, last[0].line), fix="wait")
 
 
 def _several(plan: Plan) -> bool:
@@ -144,4 +153,4 @@ def jobs_are_told_apart(files: LaunchFiles) -> Iterable[Finding]:
         yield problem(Verdict.SKIP, "jobs_are_told_apart", message, other.where, one.where)
 
 
-FILES_RULES = (jobs_are_told_apart,)
+FILES_RULES = (jobs_are_told_apart, steps_are_waited_for)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 
@@ -46,6 +47,15 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
             name, listed = option_of(group), ", ".join(sorted(scripts)[:6])
             message = f"{listed} name one file, {place.file}: each of them is {name} {taken}"
             fix = f"A copy of {place.file} for each script, with {name} 0 to {len(scripts) - 1}."
+            unnamed = [plan.where.file for plan in group.plans if not plan.command and plan.where.file not in scripts]
+            spare = [file for file in unnamed if file != place.file]
+            if len(spare) == len(scripts) - 1:  # the file of every other node is there, and no script names it
+                pairs = zip(sorted(scripts)[1:], spare, strict=True)
+                written = os.path.dirname(str(group.plans[0].setting("config_file") or ""))
+                fix = "; ".join(
+                    f"--config_file {os.path.join(written, os.path.basename(config))} in {script}"
+                    for script, config in pairs
+                )
             yield fail("ranks_are_distinct", message, place, fix=fix)
             places.pop(taken, None)
     for taken, where in places.items():
@@ -57,6 +67,8 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
             )
             own = next(open_ranks, None)
             fix = f"{name}: {own}" if own is not None else f"give each file its own {name}"
+            if len(set(where)) == 1:  # a loop, or a function that is called for every node
+                fix = f"a {name} of its own in every turn: {name}=$i, with i=$((i + 1)) behind it"
             yield fail("ranks_are_distinct", message, *where, fix=fix)
 
 

@@ -24,6 +24,7 @@ DOWNLOADS = (
     ("modelscope", "download"),
 )
 FEW_PACKAGES = 3
+OF_A_TASK = re.compile(r"\$\{?(SLURM_(?:NODEID|PROCID|LOCALID))\b")
 OF_OPTIONS = re.compile(r"\"?\$\{?[A-Za-z_]")
 OPTION = re.compile(r"--?[A-Za-z]")
 # Packages of gigabytes, or that are built where they are installed.
@@ -34,12 +35,30 @@ HEAVY = re.compile(
 
 def script_problems(script: ScriptFile) -> Iterable[Finding]:
     """What only the script as a whole tells."""
+    yield from _programless(script.plans)
     yield from _downloads(script.commands, script.plans, script.marks)
     yield from _scontrol(script.plans)
     yield from _started(script.commands, script.plans, script.slurm)
     yield from _left_alone(script.commands, script.plans)
     yield from _named_nodes(script.commands, script.marks, script.slurm)
     yield from actor_batches(script.commands, script.marks)
+
+
+def _programless(plans: Sequence[Plan]) -> Iterable[Finding]:
+    """A launcher with options alone has nothing to start: it prints its usage and ends."""
+    for plan in plans:
+        if not plan.launcher.runs_program or plan.program is not None or plan.is_opaque or plan.is_conditional:
+            continue
+        words = plan.command.split()
+        own = {name.split()[0] for name in (*plan.launcher.programs, *plan.launcher.modules)} - {"python"}
+        at = next((place for place, word in enumerate(words) if word.rpartition("/")[2] in own), None)
+        if at is None or words[at - 1] == "--launcher" or ASKS.intersection(words[at:]):
+            continue  # a program that calls the launcher itself, or a question to it
+        message = f"{plan.launcher.name} gets options and no program: it stops with its usage"
+        yield fail("program_is_given", message, plan.where, fix=f"{plan.launcher.name} ... train.py")
+
+
+ASKS = frozenset({"--help", "-h", "--version"})
 
 
 def options_are_continued(files: LaunchFiles) -> Iterable[Finding]:
@@ -137,7 +156,9 @@ def _started(commands: Sequence[Command], plans: Sequence[Plan], slurm: Slurm | 
             continue
         if isinstance(nodes, Sourced) and nodes.value > 1 and (plan.spans_nodes or plan.is_by_hand):
             message = f"the batch script runs on the first of {nodes.value} nodes only, and no srun starts the others"
-            yield fail("every_node_is_started", message, plan.where, nodes.where, fix=f"srun {plan.command[:80]}")
+            number = OF_A_TASK.search(plan.node_rank.expression if isinstance(plan.node_rank, Unknown) else "")
+            message += f"; in the batch script ${number[1]} is 0, each task of srun has its own" if number else ""
+            yield fail("every_node_is_started", message, plan.where, nodes.where, fix=f"srun {plan.command}")
 
 
 OF_A_LIST = re.compile(r"PBS_NODEFILE|LSB_|PE_HOSTFILE|PBS_NUM_NODES")
@@ -160,7 +181,7 @@ def _left_alone(commands: Sequence[Command], plans: Sequence[Plan]) -> Iterable[
             message = (
                 f"the batch script runs on the first of {nodes.value} nodes only, and nothing in it starts the others"
             )
-            fix = f"{STARTERS[held.system].format(nodes.value)} {plan.command[:80]}"
+            fix = f"{STARTERS[held.system].format(nodes.value)} {plan.command}"
             yield fail("every_node_is_started", message, plan.where, nodes.where, fix=fix)
 
 
@@ -190,7 +211,7 @@ def _named_nodes(commands: Sequence[Command], marks: Marks, slurm: Slurm | None)
         if by_python and counted == nodes.value and not command.is_conditional and not command.outer:
             message = f"the batch script runs on the first of {nodes.value} nodes only, and no srun starts the others"
             where = Where(marks.file, command.line)
-            yield fail("every_node_is_started", message, where, nodes.where, fix=f"srun {' '.join(names)[:80]}")
+            yield fail("every_node_is_started", message, where, nodes.where, fix=f"srun {' '.join(names)}")
             return
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of, words
-from preflight.launch.launchers.deepspeed.command import DEEPSPEED
+from preflight.launch.launchers.deepspeed.command import DEEPSPEED, logs_in
 from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.execute import LEAVING
@@ -77,7 +77,8 @@ def _by_table(name: str, value: Sourced[str]) -> Iterable[Finding]:
     unknown = table.unknown(name) if name.startswith(table.CLOSED) or table.MISSPELT.match(name) else ""
     near = table.nearest(name) if unknown and text else ""
     if unknown and text and (near or OF_NCCL.match(name)):
-        fix = f"{near}={text}" if near else f"unset {name}"
+        is_meant = near and table.is_misspelt(name, near) and not table.refused(near, text)
+        fix = f"{near}={text}" if is_meant else f"unset {name}"
         yield warn("nccl_variables_are_known", unknown, value.where, fix=fix)
     elif name in RISKY and text not in ("", "0"):
         yield warn("nccl_variables_are_safe", f"{name}={text} {RISKY[name]}", value.where, fix=f"unset {name}")
@@ -193,24 +194,31 @@ def needed_variables_are_set(plan: Plan) -> Iterable[Finding]:
 
 
 def deepspeed_exports(files: LaunchFiles) -> Iterable[Finding]:
-    """pdsh brings only some variables to the other nodes."""
+    """DeepSpeed's runner brings only some variables to the other nodes; where it starts on this one alone, all of them.
+
+    Which devices a process sees it sets itself on every node, and srun (--launcher slurm) takes everything along.
+    """
     handed = {name for file, variables in files.variables if "deepspeed_env" in file for name in variables}
     for plan in files.plans:
-        if plan.launcher is not DEEPSPEED or plan.start != "all nodes" or "hostfile" not in plan.settings:
+        if plan.launcher is not DEEPSPEED or "hostfile" not in plan.settings or not logs_in(plan):
             continue
-        for name, value in plan.environment.items():
-            if value is None or name.startswith(EXPORTED) or name in handed or not STEERING.fullmatch(name):
-                continue
+        left = {
+            name: value
+            for name, value in plan.environment.items()
+            if value is not None and not name.startswith(EXPORTED) and name not in handed and STEERING.fullmatch(name)
+        }
+        for own in ("CUDA_VISIBLE_DEVICES", "DS_ENV_FILE"):  # DeepSpeed's own to set, and its runner's alone to read
+            left.pop(own, None)
+        if left and str(plan.setting("launcher") or "pdsh").lower() != "slurm":
+            are = "are" if len(left) > 1 else "is"
             message = (
-                f"{name} is exported on this node only: DeepSpeed hands on {', '.join(EXPORTED)}* and what"
-                " .deepspeed_env holds"
+                f"{', '.join(left)} {are} exported on this node only: DeepSpeed hands on {', '.join(EXPORTED)}*"
+                " and what .deepspeed_env holds"
             )
-            yield warn(
-                "deepspeed_hands_variables_on",
-                message,
-                value.where,
-                fix=f"{name}={value_of(value) or '...'} in ~/.deepspeed_env",
-            )
+            lines = ", ".join(f"{name}={value_of(value) or '...'}" for name, value in left.items())
+            each = ", each in a line of its own" if len(left) > 1 else ""
+            fix = f"{lines} in ~/.deepspeed_env{each}"
+            yield warn("deepspeed_hands_variables_on", message, *(value.where for value in left.values()), fix=fix)
 
 
 PLAN_RULES = (in_plans, variables_are_exported, inner_shells_see_variables, needed_variables_are_set)

@@ -27,7 +27,19 @@ def tasks_are_counted_once(plan: Plan) -> Iterable[Finding]:
         return
     message = f"{tasks.value} tasks on each node, and {plan.launcher.name} starts {each_text} in every one of them"
     rule = "slurm_tasks_are_counted_once" if by_srun else "tasks_are_counted_once"
-    yield fail(rule, message, tasks.where, plan.where, fix="#SBATCH --ntasks-per-node=1" if by_srun else "mpirun -N 1")
+    yield fail(rule, message, tasks.where, plan.where, fix=_one_task_each(plan, tasks) if by_srun else "mpirun -N 1")
+
+
+def _one_task_each(plan: Plan, tasks: Sourced[int]) -> str:
+    """The number of tasks that was given, of each node or of all, as it has to be for one on each node."""
+    slurm = plan.slurm
+    total, nodes = (slurm.number("ntasks"), firm(slurm.number("nodes"))) if slurm is not None else (None, None)
+    option = f"--ntasks={nodes}" if isinstance(total, Sourced) and nodes is not None else "--ntasks-per-node=1"
+    held = slurm.number("ntasks_per_node") if slurm is not None else None
+    if held is not None and total is not None:
+        option = f"--ntasks={nodes} and --ntasks-per-node=1"
+    in_step = tasks.where == plan.where and "srun" in plan.wraps
+    return option if in_step else " and ".join(f"#SBATCH {piece}" for piece in option.split(" and "))
 
 
 def tasks_see_their_gpus(plan: Plan) -> Iterable[Finding]:
@@ -71,6 +83,9 @@ def tasks_see_their_gpus(plan: Plan) -> Iterable[Finding]:
         )
 
 
+FIRST_NODE = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+
+
 def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
     """What the script asks Slurm for is what the launcher counts on."""
     if plan.slurm is None:
@@ -98,22 +113,24 @@ def _nodes_fit(plan: Plan, slurm: Slurm, named: int | None) -> Iterable[Finding]
     has_tasks = slurm.options.get("ntasks") is not None or slurm.options.get("nodelist") is not None
     by_default = isinstance(plan.nodes, Sourced) and plan.nodes.origin == "tool" and "srun" in plan.wraps
     if by_default and firm(slurm.number("ntasks")) == 1:
-        yield from _every_node_has_a_task(plan, have)  # srun lets go of the nodes that have no task
+        also = f" and {_counting(plan, have)}"
+        yield from _every_node_has_a_task(plan, have, also=also)  # srun lets go of the nodes that have no task
     elif by_default and (have or 1) > 1:
         message = (
             f"srun starts {plan.launcher.name} on {have} nodes, and it counts on 1: every node becomes a world of its"
             " own"
         )
-        yield fail(
-            "slurm_nodes_fit_the_job", message, plan.where, where, fix=f"{plan.launcher.field_names.nodes}={have}"
-        )
+        yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=_counting(plan, have))
     left_to_tasks = asked is None and ((has_tasks and named is None) or not slurm.has_directives)
     is_within = firm(plan.fewest_nodes) is not None and (firm(plan.fewest_nodes) or 0) <= (have or 0) <= (count or 0)
     is_whole = not (plan.is_one_step and (have or 0) < (count or 0))
     if count is not None and have is not None and not is_within and count != have and not left_to_tasks and is_whole:
         asks = have if asked is not None else "none, which means 1"
         message = f"the job needs {count} node{'s' * (count != 1)}, and the script asks Slurm for {asks}"
-        yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"#SBATCH --nodes={count}")
+        fix = f"#SBATCH --nodes={count}"
+        if have is not None and firm(slurm.number("ntasks")) == have and plan.launcher.has_agent:
+            fix += f" and #SBATCH --ntasks={count}"
+        yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=fix)
     if count == have:
         yield from _every_node_has_a_task(plan, count)
 
@@ -177,7 +194,15 @@ def _gpus_are_shared_out(plan: Plan, gpus: Sourced[int]) -> Iterable[Finding]:
         )
 
 
-def _every_node_has_a_task(plan: Plan, count: int | None) -> Iterable[Finding]:
+def _counting(plan: Plan, nodes: int | None) -> str:
+    """The options by which the launcher counts on so many nodes; torchrun without any needs a place to meet too."""
+    options = f"{plan.launcher.field_names.nodes}={nodes}"
+    if plan.master_address is None and plan.launcher.rendezvous_gives_ranks and plan.rendezvous_id is None:
+        options += f" --rdzv_backend=c10d --rdzv_id=$SLURM_JOB_ID --rdzv_endpoint={FIRST_NODE}:29500"
+    return options
+
+
+def _every_node_has_a_task(plan: Plan, count: int | None, *, also: str = "") -> Iterable[Finding]:
     """Fewer tasks than nodes: Slurm starts the launcher on the first nodes only."""
     total = plan.slurm.number("ntasks") if plan.slurm is not None else None
     if not plan.launcher.has_agent or plan.is_one_step or count is None or not isinstance(total, Sourced):
@@ -186,7 +211,9 @@ def _every_node_has_a_task(plan: Plan, count: int | None) -> Iterable[Finding]:
         message = (
             f"--ntasks={total.value} for {count} nodes: Slurm starts {plan.launcher.name} on {total.value} of them only"
         )
-        yield fail("slurm_tasks_fit_the_job", message, total.where, plan.where, fix=f"--ntasks={count}")
+        in_step = total.where == plan.where
+        fix = f"--ntasks={count}" if in_step else f"#SBATCH --ntasks={count}"
+        yield fail("slurm_tasks_fit_the_job", message, total.where, plan.where, fix=fix + also)
 
 
 def _tasks_there(plan: Plan, nodes: int | None) -> int | None:

@@ -32,6 +32,10 @@ TEMPLATE = re.compile(
 FILLED_IN_LATER = re.compile(r"\$\{\{\s*(inputs|outputs|parent|search_space)\.[^{}]*\}\}")
 
 
+# The first line of HCL, as Nomad, Terraform and Packer read it: job "train" {
+BLOCK = re.compile(r"[A-Za-z_]\w*(\s+\"[^\"]*\"){0,3}\s*\{")
+
+
 def kind_of(name: str, text: str, launch_words: Iterable[str] = ()) -> Kind:
     """The kind of a file by its name and content; `launch_words` are those by which a script starts a job."""
     lower = name.lower()
@@ -43,7 +47,9 @@ def kind_of(name: str, text: str, launch_words: Iterable[str] = ()) -> Kind:
         return "yaml"
     if lower.endswith(".json") or (telling and telling[0].startswith("{")):
         return "json"
-    if lower.endswith((".py", ".md", ".ipynb", ".toml", ".rst", ".html")):
+    if lower.endswith((".py", ".md", ".ipynb", ".toml", ".rst", ".html", ".tf", ".hcl")):
+        return "other"
+    if telling and BLOCK.fullmatch(telling[0]):
         return "other"
     base = lower.rpartition("/")[2]
     with_slots = sum("slots=" in line for line in telling)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.launch.reading.makefile import as_script, is_makefile
+from preflight.launch.reading.makefile import as_script, is_makefile, of_each_target
 from preflight.launch.rules.check import check_texts
 
 RECIPE = """\
@@ -46,3 +46,31 @@ def test_a_good_makefile_is_silent_and_a_wrong_one_is_told():
     told = check_texts({"Makefile": RECIPE % "127.0.0.1"})[0]
     assert [found.check for found in told] == ["launch.master_address_leads_to_rank_0"]
     assert {place.line for place in told[0].where} == {3, 13}
+
+
+TARGETS = """\
+IP ?= 10.0.0.1
+head:
+\tray start --head --port=6379 \\
+\t\t--block
+worker: data
+\tray start --address=$(IP):6379 --block
+first:
+\ttorchrun --nnodes=2 --node_rank=0 --nproc_per_node=8 --master_addr=$(IP) --master_port=29500 t.py
+second:
+\ttorchrun --nnodes=2 --node_rank=1 --nproc_per_node=8 --master_addr=$(IP) --master_port={port} t.py
+"""
+
+
+def test_each_target_is_a_script_of_its_own():
+    """make runs the one that it is asked for: no command waits for that of another target; as nodes they agree."""
+    text = TARGETS.format(port=29500)
+    parts = of_each_target(text, as_script(text))
+    assert [[number for number, line in enumerate(part.split("\n"), 1) if line] for part in parts] == [
+        [1, 3, 4], [1, 6], [1, 8], [1, 10]
+    ]  # fmt: skip
+    assert check_texts({"Makefile": text})[0] == ()
+    told = check_texts({"Makefile": TARGETS.format(port=29501)})[0]
+    assert [found.check for found in told] == ["launch.fields_agree"]
+    in_one = text.replace("worker: data\n", "")
+    assert "launch.every_node_is_started" in [found.check for found in check_texts({"Makefile": in_one})[0]]

@@ -140,3 +140,30 @@ XARGS = 'cat hosts | xargs {}-I%% ssh %% "torchrun --nnodes=3 --rdzv_backend=c10
 def test_xargs_starts_all_nodes_at_once(given, found):
     """One after the other each waits for the next."""
     assert failed({"go.sh": XARGS.format(given)}) == found
+
+
+SCRIPTS = """#!/bin/bash
+#SBATCH --nodes=2
+./start_head.sh &
+sleep 10
+./start_worker.sh &
+{after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        ("wait", []),
+        ("python client.py --address head:6379", []),
+        ("./wait_ready.sh\n./client.sh", []),
+        ("echo started", ["every_node_is_started"]),
+    ],
+)
+def test_scripts_in_the_background_are_waited_for_by_what_comes_behind_them(after, found):
+    """A client in the foreground keeps the batch script there; the scripts themselves may end where they like."""
+    inner = {
+        "start_head.sh": "ray start --head --port=6379 --block\n",
+        "start_worker.sh": "ray start --address=head:6379 --block\n",
+    }
+    assert failed({"job.sbatch": SCRIPTS.format(after=after), **inner}) == found

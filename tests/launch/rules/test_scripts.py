@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.launch.samples import SBATCH, failed, judged, rules, torchrun
 
 HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node={tasks}\n"
@@ -51,3 +53,23 @@ def test_a_line_of_options_in_a_variable_is_continued():
     text = 'ARGS="--layers 24 --hidden 1024"\n' + torchrun().rstrip() + " \\\n    $ARGS\n"
     assert rules({"n.sh": text}) == []
     assert failed({"n.sh": text.replace(" \\\n    $ARGS", "\n    $ARGS")}) == ["commands_are_continued"]
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("torchrun --standalone --nproc_per_node=8", ["program_is_given"]),
+        ("python -m torch.distributed.run --standalone --standalone", ["program_is_given"]),
+        ("accelerate launch --num_processes 8", ["program_is_given"]),
+        ("deepspeed --num_gpus 8", ["program_is_given"]),
+        ("torchrun --standalone t.py", []),
+        ("torchrun --standalone -m package.train", []),
+        ("torchrun $ARGS", []),
+        ('torchrun --standalone "$@"', []),
+        ("torchrun --help", []),
+        ("axolotl train t.yaml --launcher torchrun -- --nproc_per_node=8", []),
+    ],
+)
+def test_a_launcher_is_given_a_program(command, found):
+    """With options alone it prints its usage and ends."""
+    assert failed({"a.sh": f"#!/bin/bash\n{command}\n"}) == found

@@ -73,3 +73,23 @@ def test_templates_and_what_only_looks_like_one():
 def test_only_what_an_engine_fills_in_is_a_template(line, is_template):
     """Braces of a shell, of awk and of YAML are none."""
     assert template_line(f"a: 1\n{line}\n") == (2 if is_template else 0)
+
+
+NOMAD = """# of Nomad
+job "train" {
+  group "g" {
+    task "t" {
+      config {
+        command = "torchrun"
+        args = ["--nnodes=2", "train.py"]
+      }
+    }
+  }
+}
+"""
+
+
+def test_a_file_of_hcl_is_no_script():
+    """Whatever its name: bash would stop at its closing brace."""
+    assert {kind_of(name, NOMAD, ("torchrun",)) for name in ("job", "job.nomad", "job.hcl", "main.tf")} == {"other"}
+    assert kind_of("run", "run() {\n torchrun t.py\n}\nrun\n", ("torchrun",)) == "shell"

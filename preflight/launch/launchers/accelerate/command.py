@@ -208,6 +208,7 @@ ACCELERATE = Launcher(
         rank="machine_rank", address="main_process_ip", port="main_process_port", nodes="--num_machines"
     ),
     has_agent=True,
+    runs_program=True,
     equal_ranks=True,
     states_world_size=True,
     default_nodes_count=True,

@@ -111,7 +111,7 @@ def _unknown_key(document: Located, key: str, where: Where) -> Finding:
     for section, prefixes in SECTIONS.items():
         if key.startswith(tuple(prefixes.split())):
             message = f"{key} is at the top level; accelerate refuses it there: it belongs in {section}"
-            return fail("keys_are_known", message, where, fix=f"{section}:\n  {key}: {document.mapping()[key].text}")
+            return fail("keys_are_known", message, where, fix=f"{section}: {{{key}: {document.mapping()[key].text}}}")
     close = difflib.get_close_matches(key, KEYS, 1, 0.85)
     if close:
         message = f"{key} is not a key of accelerate, which refuses the file; did you mean {close[0]}"

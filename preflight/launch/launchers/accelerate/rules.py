@@ -141,7 +141,7 @@ def deepspeed_has_a_launcher(plan: Plan) -> Iterable[Finding]:
             f"deepspeed_multinode_launcher is {name} and there is no deepspeed_hostfile: DeepSpeed runs on one"
             " machine alone"
         )
-        fix = "deepspeed_config:\n  deepspeed_multinode_launcher: standard"
+        fix = "deepspeed_config: {deepspeed_multinode_launcher: standard}"
         yield fail(
             "deepspeed_reaches_every_machine", message, where.where if where is not None else plan.where, fix=fix
         )
@@ -224,9 +224,11 @@ def hostfile_fits(files: LaunchFiles) -> Iterable[Finding]:
         if isinstance(nodes, Sourced) and nodes.origin == "written" and nodes.value != len(held.hosts):
             count = len(held.hosts)
             message = f"num_machines {nodes.value}, and {held.file} has {count}: DeepSpeed starts on all that are there"
-            yield warn(
-                "hostfile_and_filters_agree", message, nodes.where, Where(held.file, 1), fix=f"num_machines: {count}"
-            )
+            fix, places = f"num_machines: {count}", [nodes.where, Where(held.file, 1)]
+            if isinstance(world, Sourced) and nodes.value > 0 and world.value % nodes.value == 0:
+                fix += f" and num_processes: {world.value // nodes.value * count}"
+                places.append(world.where)
+            yield warn("hostfile_and_filters_agree", message, *places, fix=fix)
         elif isinstance(nodes, Sourced) and isinstance(world, Sourced) and nodes.value > 0:
             each = world.value // nodes.value
             for host in held.hosts:

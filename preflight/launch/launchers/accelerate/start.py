@@ -8,7 +8,7 @@ from typing import Any
 
 from preflight.errors import UsageError
 from preflight.launch.job import Job, Placement, Process, shared_variables
-from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
+from preflight.launch.layout import Layout, exports, file_name, variables
 
 
 def write(layout: Layout) -> dict[str, str]:
@@ -23,7 +23,7 @@ def write(layout: Layout) -> dict[str, str]:
         start = layout.command("accelerate", "accelerate.commands.launch")
         start += [] if layout.python else ["launch"]
         command = [*start, "--config_file", layout.path(config), *layout.program]
-        files[f"{file_name(layout, index)}.sh"] = HEAD + exports(values) + f"exec {shlex.join(command)}\n"
+        files[f"{file_name(layout, index)}.sh"] = layout.head + exports(values) + f"exec {shlex.join(command)}\n"
     return files
 
 

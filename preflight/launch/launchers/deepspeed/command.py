@@ -6,13 +6,14 @@ import os
 import shlex
 from dataclasses import replace
 
-from preflight.launch.field import Field, Sourced, value_of, words
+from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.job import Start, on_each_node
 from preflight.launch.launcher import FieldNames, Launcher
 from preflight.launch.launchers.deepspeed.hostfile import chosen, rank_0_is_on_the_first_host
 from preflight.launch.launchers.torchrun import AGENT, arguments, start_agent
-from preflight.launch.layout import HEAD, Layout, shared_launch
+from preflight.launch.layout import Layout, exports, shared_launch
 from preflight.launch.plan import Hostfile, HostLine, LaunchFiles, Plan, fail, warn
+from preflight.launch.text.marks import is_known
 from preflight.launch.text.options import Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Finding, Where
@@ -48,6 +49,18 @@ OF_OTHERS = {
 }
 
 
+# With one of these DeepSpeed's runner takes no notice of CUDA_VISIBLE_DEVICES, and sets it itself on every node.
+CHOOSING = frozenset(words("hostfile include exclude num_nodes num_gpus num_accelerators"))
+
+
+def logs_in(plan: Plan) -> bool:
+    """Whether the runner goes to other nodes: for one active host, or none but this, it starts the ranks right here."""
+    include = value_of(plan.settings.get("include"))
+    is_one = firm(plan.nodes) == 1 or (include is not None and is_known(include) and "@" not in include)
+    is_here = is_one and "force_multi" not in plan.settings
+    return plan.start == "all nodes" and "hostfile" in plan.settings and not is_here
+
+
 def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan | None:
     """The plan of the words after ``deepspeed``: one command, run on one node, that starts all of them."""
     if not words:
@@ -77,7 +90,7 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
         world_size=product(nodes, processes),
         master_address=given.get("master_addr"),
         master_port=port,
-        device_ids=environment.get("CUDA_VISIBLE_DEVICES"),
+        device_ids=environment.get("CUDA_VISIBLE_DEVICES") if CHOOSING.isdisjoint(given) else None,
         program=reader.text(parsed.rest[0]) if parsed.rest else None,
         arguments=arguments(reader, parsed.rest[1:]),
         environment=environment,
@@ -139,9 +152,11 @@ def write(layout: Layout) -> dict[str, str]:
     if len(layout.nodes) > 1:
         command.append(f"--master_addr={layout.address}")
     command += [f"--master_port={layout.port}", *layout.program]
-    files = {"hostfile": hosts, "start.sh": HEAD + f"exec {shlex.join(command)}\n"}
     shared = shared_launch(layout)
-    if shared:  # DeepSpeed looks for it in ~ and in the folder it is started from
+    # else the runner looks for a file of that name in ~ and in the folder it is started from
+    named = exports({"DS_ENV_FILE": layout.path(".deepspeed_env")}) if shared else ""
+    files = {"hostfile": hosts, "start.sh": layout.head + named + f"exec {shlex.join(command)}\n"}
+    if shared:
         files[".deepspeed_env"] = "".join(f"{name}={value}\n" for name, value in shared.items())
     return files
 
@@ -161,10 +176,11 @@ DEEPSPEED = Launcher(
     description="ZeRO-2 under torchrun",
     field_names=FieldNames(rank="--node_rank", address="--master_addr", port="--master_port", nodes="--num_nodes"),
     starts_all_nodes=True,
+    runs_program=True,
     programs=("deepspeed", "ds"),
     modules=("deepspeed.launcher.runner",),
     read=read,
-    logs_in=lambda plan: plan.start == "all nodes" and "hostfile" in plan.settings,
+    logs_in=logs_in,
     write=write,
     start=on_each_node(start_agent),  # what makes it DeepSpeed is the engine that the ranks wrap their model in
     needs="deepspeed",

@@ -12,7 +12,7 @@ from preflight.launch.job import ALL_RANKS, Job, Process, shared_variables
 from preflight.launch.launcher import AgentOutput, Counts, FieldNames, Launcher
 from preflight.launch.launchers.mpirun.options import EACH, HOSTFILES, PROGRAMS, Given, counts, parse
 from preflight.launch.launchers.torchrun import arguments
-from preflight.launch.layout import HEAD, Layout, exports, shared_launch
+from preflight.launch.layout import Layout, exports, shared_launch
 from preflight.launch.plan import Plan
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import SHELLS, Word
@@ -175,7 +175,7 @@ def write(layout: Layout) -> dict[str, str]:
         *(word for name in shared for word in ("-x", name)),
         *("bash", "-c", inner),
     ]
-    return {"hostfile": hosts, "start.sh": HEAD + exports(shared) + f"exec {shlex.join(command)}\n"}
+    return {"hostfile": hosts, "start.sh": layout.head + exports(shared) + f"exec {shlex.join(command)}\n"}
 
 
 RANK_LINES = (

@@ -6,7 +6,7 @@ import json
 import shlex
 
 from preflight.launch.job import ALL_RANKS, Job, Process, shared_variables
-from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
+from preflight.launch.layout import Layout, exports, file_name, variables
 
 GCS_PORT, DASHBOARD_PORT = 6379, 8265
 
@@ -26,7 +26,7 @@ def write(layout: Layout) -> dict[str, str]:
             body = f"{shlex.join(command)}\n{waits}{submit}"
         else:
             body = f"exec {shlex.join(['ray', 'start', f'--address={bare}:{layout.port}', *more, '--block'])}\n"
-        files[f"{file_name(layout, index)}.sh"] = HEAD + exports(variables(node)) + body
+        files[f"{file_name(layout, index)}.sh"] = layout.head + exports(variables(node)) + body
     return files
 
 

@@ -21,7 +21,8 @@ def completions(job: Located, file: str) -> list[Finding]:
     wanted, parallel = number(job.get("completions"), file), number(job.get("parallelism"), file, 1)
     if isinstance(wanted, Sourced) and isinstance(parallel, Sourced) and wanted.value > parallel.value:
         message = f"parallelism {parallel.value} of {wanted.value} completions: the ranks of the last pods never start"
-        return [fail("gang_is_the_whole_job", message, wanted.where, fix=f"parallelism: {wanted.value}")]
+        places = [held.where for held in (wanted, parallel) if held.origin != "tool"]
+        return [fail("gang_is_the_whole_job", message, *places, fix=f"parallelism: {wanted.value}")]
     return []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from preflight.launch.field import Field, Sourced
+from preflight.launch.field import Field, Sourced, value_of
 from preflight.launch.manifests import containers, pods
 from preflight.launch.manifests.group import Group, group_of, number
 from preflight.launch.manifests.pods import Answer
@@ -31,22 +31,26 @@ def mpijob(document: Located, documents: list[Located], file: str) -> Answer:
     problems.extend(more)
     problems.extend(one for group in as_workers for one in containers.interfaces_are_there(group, found, file))
     placed = []
+    gpus = as_workers[0].gpus(file) if as_workers else None
     for plan in found:
         if plan.launcher.name != "mpirun":
             placed.append(replace(plan, nodes=plan.nodes or workers))
             continue
         placed.append(replace(plan, nodes=workers, processes_per_node=slots))
-        problems.extend(slots_are_filled(plan, workers, slots))
-    gpus = as_workers[0].gpus(file) if as_workers else None
+        problems.extend(slots_are_filled(plan, workers, slots, gpus))
     if isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value > gpus.value > 0:
         message = (
             f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPU{'s' * (gpus.value != 1)}:"
             " processes share a GPU"
         )
         where = slots.where if slots.origin != "tool" else gpus.where
-        problems.append(
-            fail("processes_match_devices", message, where, gpus.where, fix=f"slotsPerWorker: {gpus.value}")
-        )
+        fix, places = f"slotsPerWorker: {gpus.value}", [where, gpus.where]
+        for plan in found:
+            world = plan.world_size if plan.launcher.name == "mpirun" else None
+            if isinstance(world, Sourced) and isinstance(workers, Sourced):
+                fix += f" and -np {gpus.value * workers.value}"
+                places.append(world.where)
+        problems.append(fail("processes_match_devices", message, *places, fix=fix))
     elif isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value < gpus.value:
         message = f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPUs; idle: {gpus.value - slots.value}"
         where = slots.where if slots.origin != "tool" else gpus.where
@@ -62,8 +66,11 @@ def _with_volumes(groups: list[Group]) -> list[Group]:
     return [replace(group, claims=OF_THE_OPERATOR) for group in groups]
 
 
-def slots_are_filled(plan: Plan, workers: Field[int], slots: Field[int]) -> list[Finding]:
-    """mpirun starts no more processes than the workers have slots, and no fewer without leaving some out."""
+def slots_are_filled(plan: Plan, workers: Field[int], slots: Field[int], gpus: Field[int] = None) -> list[Finding]:
+    """mpirun starts no more processes than the workers have slots, and no fewer without leaving some out.
+
+    A process for every GPU of the workers is what was meant: then it is the slots that are too few.
+    """
     world = plan.world_size
     if not isinstance(world, Sourced) or not isinstance(workers, Sourced) or not isinstance(slots, Sourced):
         return []
@@ -74,7 +81,10 @@ def slots_are_filled(plan: Plan, workers: Field[int], slots: Field[int]) -> list
             f"-np {world.value}, and {workers.value} worker{'s' * (workers.value != 1)} with"
             f" {slots.value} slot{'s' * (slots.value != 1)} have {have}: mpirun refuses it"
         )
-        return [fail("mpi_slots_are_enough", message, *places, fix=f"-np {have}")]
+        each = value_of(gpus) or 0
+        is_meant = world.value == workers.value * each
+        fix = f"slotsPerWorker: {each}" if is_meant else f"-np {have}"
+        return [fail("mpi_slots_are_enough", message, *places, fix=fix)]
     if world.value < have:
         message = (
             f"-np {world.value}, and {workers.value} worker{'s' * (workers.value != 1)} with"

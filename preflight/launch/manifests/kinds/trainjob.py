@@ -89,7 +89,7 @@ def _runtime_is_there(document: Located, documents: list[Located], file: str) ->
         return []
     listed = ", ".join(" ".join(one) for one in held)
     message = f"runtimeRef asks for {' '.join(wanted)}, and the file has {listed}"
-    fix = f"kind: {held[0][0]}\nname: {held[0][1]}"
+    fix = f"runtimeRef: {{kind: {held[0][0]}, name: {held[0][1]}}}"
     return [warn("runtime_is_there", message, Where(file, name.line), fix=fix)]
 
 

@@ -42,7 +42,7 @@ def test_keys_that_stand_twice_warn_with_both_lines():
 def test_a_section_that_lost_its_indentation():
     """The fix shows where the key belongs."""
     found = [f for f in judged({"n.yaml": "deepspeed_config:\nzero_stage: 2\n" + config()}) if "keys_are" in f.check]
-    assert found[0].fix == "deepspeed_config:\n  zero_stage: 2"
+    assert found[0].fix == "deepspeed_config: {zero_stage: 2}"
 
 
 def test_a_key_of_another_version_warns():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from preflight.launch.rules.check import check_texts
-from tests.launch.samples import BATCHES, DEEPSPEED, HOSTFILE, failed, rules
+from tests.launch.samples import BATCHES, DEEPSPEED, HOSTFILE, failed, judged, rules
 
 FILES = {"hostfile": HOSTFILE, "run.sh": DEEPSPEED, "ds.json": BATCHES}
 
@@ -22,3 +24,27 @@ def test_num_gpus_counts_on_every_host():
     assert "hostfile_and_filters_agree" not in rules(files)
     files["run.sh"] = DEEPSPEED.replace("--hostfile", "--num_gpus=8 --hostfile")
     assert "hostfile_and_filters_agree" in failed(files)
+
+
+HOSTS = "w1 slots=8\nw2 slots=8\n"
+EXPORTS = "export OMP_NUM_THREADS=8 CUDA_VISIBLE_DEVICES=0,1 HF_HOME=/x NCCL_DEBUG=INFO\n"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "options", "is_told"),
+    [
+        (HOSTS, "--hostfile=hostfile", True),
+        (HOSTS, "--hostfile=hostfile --num_gpus 8", True),
+        ("w1 slots=8\n", "--hostfile=hostfile --force_multi", True),
+        ("w1 slots=8\n", "--hostfile=hostfile", False),
+        (HOSTS, "--hostfile=hostfile --num_nodes 1", False),
+        (HOSTS, "--hostfile=hostfile --include w1:0,1", False),
+        (HOSTS, "--hostfile=hostfile --launcher slurm", False),
+        (HOSTS, "--num_gpus 8", False),
+    ],
+)
+def test_variables_stay_behind_only_where_the_runner_goes_to_other_nodes(hosts, options, is_told):
+    """One warning for all of them; CUDA_VISIBLE_DEVICES is set by DeepSpeed itself, whatever the shell says."""
+    found = judged({"run.sh": f"{EXPORTS}deepspeed {options} t.py\n", "hostfile": hosts})
+    assert [one.check for one in found] == ["launch.deepspeed_hands_variables_on"] * is_told
+    assert all(one.message.startswith("OMP_NUM_THREADS, HF_HOME are exported on this node only") for one in found)

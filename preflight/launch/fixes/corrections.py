@@ -31,13 +31,24 @@ def with_edits(finding: Finding, lines: Lines) -> Finding:
             return finding
     if not edits:
         return finding
-    first = edits[0]
-    shown = " ".join(line.strip() for line in first.lines)
-    is_shown = shown and len(edits) < FEW and first.is_sure and rule not in IN_WORDS
-    # Where lines of several files are to blame, the fix says which of them it changes.
-    place = f"{first.file}:{first.first}" if len({where.file for where in finding.where}) > 1 else f"line {first.first}"
-    fix = f"{place}: {shown}" if is_shown else finding.fix
-    return replace(finding, edits=edits, fix=fix)
+    is_shown = len(edits) < FEW and all(len(edit.lines) < 2 and edit.is_sure for edit in edits) and rule not in IN_WORDS
+    return replace(finding, edits=edits, fix=_shown(finding, edits) if is_shown and edits[0].lines else finding.fix)
+
+
+def _shown(finding: Finding, edits: tuple[Edit, ...]) -> str:
+    """Every line as it is to be, behind its number; where lines of several files are to blame, behind its file too."""
+    is_of_several = len({where.file for where in finding.where}) > 1
+    by_text: dict[str, list[str]] = {}
+    for edit in edits:
+        place = f"{edit.file}:{edit.first}" if is_of_several else f"{edit.first}"
+        by_text.setdefault(edit.lines[0].strip() if edit.lines else "", []).append(place)
+    word = "" if is_of_several else "line "
+    deleted = [f"delete {word}{place}" for place in by_text.pop("", [])]
+    named = (
+        f"{word if len(places) == 1 else word and 'lines '}{', '.join(places)}: {text}"
+        for text, places in by_text.items()
+    )
+    return "; ".join([*named, *deleted])
 
 
 IN_WORDS = frozenset({"keys_are_indented"})  # what changes there is not seen in one line
@@ -63,6 +74,8 @@ def _once(line: str, old: str, new: str) -> str | None:
 
 def port(finding: Finding, _where: Where, line: str) -> str | None:
     """Another number; or a number in the place of what every node works out for itself."""
+    if finding.fix.startswith("$(("):
+        return None  # worked out, and to be worked out in another way
     number = NUMBER.search(re.sub(r"^\S+ ", "", finding.message))
     expression = re.match(r"the port (.*) comes out different", finding.message)
     if expression:
@@ -165,8 +178,8 @@ def second(finding: Finding) -> tuple[Where, ...]:
 
 
 EDITORS: Mapping[str, tuple[Callable[[Finding], tuple[Where, ...]], Editor]] = {
-    "master_port_is_valid": (first, port),
-    "master_port_is_not_ephemeral": (first, port),
+    "master_port_is_valid": (every, port),
+    "master_port_is_not_ephemeral": (every, port),
     "master_port_is_the_same_everywhere": (first, port),
     "rendezvous_id_is_the_same_everywhere": (first, rendezvous_id),
     "nccl_variables_are_known": (every, variable),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.launch.fixes.corrections import with_edits
 from preflight.launch.plan import fail
-from preflight.launch.rules.corrections import with_edits
 from preflight.ledger.findings import Where
 
 PORT = "--master_port 66664; wanted 1-65535"

@@ -1,0 +1,1 @@
+"""What puts launch files right: which words, in which lines, and does it hold?"""
