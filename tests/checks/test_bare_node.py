@@ -18,7 +18,7 @@ from preflight.testing.hardware import ABSENT
 from tests.checks.samples import judge_all
 
 # What a node has that has nothing: a kernel, its limits, a loopback and an Ethernet interface, ways to its peers.
-KEPT = ("identity", "limits", "network", "peers", "ports")
+KEPT = ("identity", "limits", "network", "peers", "ports", "vendor")
 # And what is known of it although there is none: no program lists a GPU, no file is named, no clock is off.
 KNOWN: dict[str, dict[str, Any]] = {
     "gpu": {"devices": (), "on_bus": ()},

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from preflight.node.agent import roots
 from preflight.node.calls.collect import COLLECTORS
 from tests.twins import node
 from tests.twins.platforms import BY_NAME
@@ -34,13 +35,21 @@ def tree(platform: str, under: Path) -> str:
     return root
 
 
+@pytest.mark.parametrize(
+    ("proc", "root"), [("/proc", ""), ("/a/proc", "/a"), ("/a", "/a"), ("/a/proc/proc", "/a/proc")]
+)
+def test_a_tree_is_what_its_proc_lies_in(proc, root):
+    """Nobody can give the one and forget the other."""
+    assert roots.root_of({"proc": proc}) == root
+
+
 @pytest.fixture(scope="module", params=PLATFORMS)
 def asked(request, tmp_path_factory):
     """What every collector said of a tree, and what of this machine it touched."""
     root = tree(request.param, tmp_path_factory.mktemp("tree"))
     layers = [["launch.sh", {"NCCL_TOPO_FILE": "/etc/hosts", "PATH": f"{root}/usr/local/bin"}]]
     order = {"proc": f"{root}/proc", "sysfs": f"{root}/sys", "environment": layers}
-    script = Path(__file__).with_name("tree.py")
+    script = Path(__file__).parents[1] / "tree.py"
     done = subprocess.run(
         [sys.executable, "-I", script, root, json.dumps(order)], capture_output=True, text=True, timeout=120, check=True
     )
