@@ -7,6 +7,9 @@ from preflight.facts.value import or_none, present
 from preflight.tables import variables
 from preflight.tables.network import proxies
 
+NONE_SET = "no variable of NCCL, torch or Gloo is set"
+NAMING_A_FILE = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE")
+
 
 @pytest.mark.advisory
 def test_variables_exist(node):
@@ -17,6 +20,8 @@ def test_variables_exist(node):
     Fix: `unset` the variable, or write the name that is offered.
     """
     names = node.environment.variables
+    if not any(map(variables.is_asked, names)):
+        raise NotApplicable(NONE_SET)
     nccl, torch = (or_none(held, "version") for held in (node.software.nccl, node.software.torch))
     messages = [
         words for name in names if (words := variables.unknown(name) or variables.unread(name, nccl=nccl, torch=torch))
@@ -32,6 +37,8 @@ def test_values_are_possible(node):
     Fix: write one of the values wanted, or `unset` the variable.
     """
     held = node.environment.variables
+    if not any(map(variables.is_asked, held)):
+        raise NotApplicable(NONE_SET)
     messages = {name: words for name, held_by in held.items() if (words := variables.refused(name, held_by.value))}
     if messages:
         text = "; ".join(_with_source(node, words) for words in messages.values())
@@ -76,8 +83,11 @@ def test_what_sets_nodes_apart_is_each_nodes_own(cluster):
     """
     cluster.needs_peers()
     blames = []
-    for name in variables.APART:
-        for value, nodes in cluster.group_by(lambda node, name=name: node.value(name)).items():
+    set_by = {name: cluster.group_by(lambda node, name=name: node.value(name)) for name in variables.APART}
+    if not any(value for groups in set_by.values() for value in groups):
+        raise NotApplicable(f"none of these is set: {', '.join(variables.APART)}")
+    for name, groups in set_by.items():
+        for value, nodes in groups.items():
             if value and len(nodes) > 1:
                 source = cluster[nodes[0]].setting(name).source()
                 blames.append(Blame(f"{name}={value} on several nodes (set by {source})", nodes=nodes))
@@ -105,6 +115,8 @@ def test_files_that_variables_name_exist(node):
     Fix: copy the file to the nodes named (or into their image), or correct the path.
     """
     unread = present(node.environment.unread_files, "files that variables name")
+    if not any(node.value(name) for name in NAMING_A_FILE) and "/" not in node.value("LD_PRELOAD"):
+        raise NotApplicable("no variable names a file")
     words = [f"{name}={node.value(name)}: {reason}" for name, reason in unread]
     assert not words, "; ".join(_with_source(node, one) for one in words)
 
@@ -119,7 +131,7 @@ def test_proxies_leave_the_peers_out(node, cluster):
     cluster.needs_peers()
     found = [name for name in proxies.NAMES if node.value(name)]
     if not found:
-        return
+        raise NotApplicable("no proxy is set")
     excepted = node.value("no_proxy") or node.value("NO_PROXY")
     whom = proxies.caught(excepted, node, cluster)
     assert not whom, f"{', '.join(found)} set, and no_proxy leaves out neither name nor address of {whom}"
@@ -163,8 +175,11 @@ def _same(cluster, is_judged):
     for held in variables_of.values():
         for name, variable in held.items():
             values_of.setdefault(name, set()).add(variable.value)
+    names = sorted(name for name, values in values_of.items() if is_judged(name, values))
+    if not names:
+        raise NotApplicable("no such variable is set on any node")
     blames = []
-    for name in sorted(name for name, values in values_of.items() if is_judged(name, values)):
+    for name in names:
         groups = cluster.group_by(lambda node, name=name: _shown(node, name))
         blames += cluster.differing(groups, name)
     if blames:

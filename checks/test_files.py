@@ -12,6 +12,8 @@ def test_network_file_systems_answer(node):
     When its server is gone, every process that touches it hangs, and no signal ends such a process.
     Fix: `umount -l <path>` and mount it again on the nodes named, or bring its server back.
     """
+    if not node.files.mounts:
+        raise NotApplicable("no network file system is mounted")
     silent = [
         f"{mount.path} ({mount.kind} {mount.source}): {mount.trouble}" for mount in node.files.mounts if mount.trouble
     ]
@@ -55,6 +57,8 @@ def test_places_can_be_written_to(node):
     Fix: mount it writable, or point HOME, TMPDIR, TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR at a folder that is.
     """
     places = [place for place in node.files.places if not place.purpose.startswith("--")]
+    if not places:
+        raise NotApplicable("no folder was looked at")
     messages = [
         f"{place.purpose} ({place.path}): {place.trouble or 'cannot be written to'}"
         for place in places
@@ -76,9 +80,10 @@ def test_there_is_room(node, settings):
     Fix: `df -h` and `df -i` on the nodes named; remove what is old, or write elsewhere.
     """
     messages = []
-    for place in node.files.places:
-        if place.trouble:
-            continue  # another check says so
+    places = [place for place in node.files.places if not place.trouble]  # of these another check says so
+    if not places:
+        raise NotApplicable("no folder could be looked at")
+    for place in places:
         if place.free_bytes < settings.files.free_min_bytes:
             wanted = settings.files.free_min_bytes >> 20
             messages.append(f"{place.path}: {place.free_bytes >> 20} MiB free; wanted at least {wanted}")

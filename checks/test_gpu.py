@@ -3,7 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
-from preflight.facts.value import Missing, present
+from preflight.facts.value import Missing, or_none, present
 from preflight.tables import faults, gpu_models, visible
 from preflight.tables.gpus import broken, counters, domains, log, parity, pcie_paths, peers, readiness, slowed
 
@@ -17,6 +17,8 @@ def test_devices_are_readable(node):
     """
     message = node.gpu.trouble()
     assert not message, f"the GPUs cannot be read: {message}"
+    if not node.gpu.readable() and or_none(node.gpu.driver, "driver") == "none":
+        raise NotApplicable("no GPU, and no driver of one")
 
 
 def test_count_is_the_same_on_every_node(cluster):

@@ -180,6 +180,8 @@ def test_environments_are_the_same_on_every_node(cluster):
     Fix: `pip install <package>==<the others' version>` on the nodes named, best of all from one lock file or image.
     """
     cluster.needs_peers()
+    if not any(cluster.gather(lambda node: node.software.packages).values()):
+        raise NotApplicable("no package is installed on any node")
     blames = packages.differing(cluster, (*PACKAGES, "torch"))
     if blames:
         raise BlameMany(blames)
@@ -193,8 +195,10 @@ def test_no_versions_break_together(node):
     only.
     Fix: install the version that the message names, on every node.
     """
-    found = packages.bad_pairs(node.software)
     held = packages.installed(node.software)
+    if not held:
+        raise NotApplicable("no package is installed")
+    found = packages.bad_pairs(node.software)
     messages = [
         f"{pair.package} {held[pair.package]}{f' with {pair.other} {held[pair.other]}' if pair.other else ''}: "
         f"{pair.what}; wanted {pair.fix} ({pair.source})"
@@ -211,6 +215,8 @@ def test_packages_meet_each_others_requirements(node):
     symbol"; another NCCL or cuDNN than torch was built with crashes, or is slow.
     Fix: `pip check` on the nodes named; install the version that the message names, best all from one lock file.
     """
+    if not node.software.requirements:
+        raise NotApplicable("no installed package names the version of another that it requires")
     unmet = packages.unmet(node.software)
     assert not unmet, "; ".join(unmet)
 
@@ -230,6 +236,8 @@ def test_one_nccl_can_be_met(node):
     preloaded = software.nccl_preloaded
     assert not preloaded, f"LD_PRELOAD puts {preloaded} before NCCL {own} of torch"
     wheels = packages.nccl_wheels(software)
+    if own == "none" and not wheels and not software.nccl_copies:
+        raise NotApplicable("no NCCL is installed")
     listed = " and ".join(f"{name} {version}" for name, version in sorted(wheels.items()))
     assert len(set(wheels.values())) < 2, f"{listed} install the same file: NCCL is that of the wheel installed last"
     others = {path: version for path, version in software.nccl_copies.items() if version not in ("", own)}

@@ -53,6 +53,11 @@ class TimedOut(HostError):
 class BadReply(HostError):
     """The host answered something that is not our protocol."""
 
+    BEGINS = "an answer that cannot be ours: "
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(host, f"{self.BEGINS}{reason.removeprefix(self.BEGINS)}")
+
 
 class StoodStill(HostError):
     """The machine that we run on stood still for so long that the host gave the run up: the host is not to blame."""

@@ -22,6 +22,7 @@ HOSTFILE_LIMIT_BYTES = 4 << 20
 LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 ONE_NUMBER = re.compile(r"([^0-9]*)([0-9]{1,15})([^0-9]*)")
 NAME = re.compile(rf"(?=.{{1,253}}\Z){LABEL}(?:\.{LABEL})*")
+VISIBLE = re.compile(r"[!-~]{1,253}")
 USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 ZONE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?:/([0-9]{1,9}))?)?")
@@ -181,7 +182,7 @@ def _expand(piece: str, where: str) -> list[Host]:
                 is_remembered=found.is_remembered,
             )
             for found in named
-            for name in (_names(found.name, where) if "[" in found.name else [found.name])
+            for name in (_names(found.name, where) if "[" in found.name else [_visible(found.name, where)])
         ]
     user, at, address = piece.rpartition("@")
     if at and not USER.fullmatch(user):
@@ -240,6 +241,13 @@ def _ranges(text: str, address: str, where: str) -> Iterable[tuple[range, int]]:
         if padded and len(first) != len(last):
             raise UsageError(f"{where}: {_quoted(piece)} is padded to two widths (in {_quoted(address)})")
         yield range(int(first), int(last) + 1, step), len(first) if padded else 1
+
+
+def _visible(name: str, where: str) -> str:
+    """A name that came from elsewhere, from an environment or a program: it is printed, and goes into commands."""
+    if not VISIBLE.fullmatch(name):
+        raise UsageError(f"{where}: {_quoted(name)} is not a host name")
+    return name
 
 
 def _checked(name: str, where: str) -> str:

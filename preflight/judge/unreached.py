@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from preflight.errors import BadReply
 from preflight.transport import TRANSPORTS, written_for
 from preflight.transport.kubernetes import Kubernetes
 from preflight.transport.ssh import Ssh, login_of
@@ -113,6 +114,11 @@ def _of_reason(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, s
     reason, first = loss.reason, loss.nodes[0]
     if reason.startswith("busy: "):
         return "wait for the run named to end, or stop it where it was started (Ctrl-C), then run again"
+    if BadReply.BEGINS in reason:  # the login went well
+        return (
+            "look at what else writes to the output of our command there, or stands in for its Python (a startup file, "
+            "a wrapper, a program of another user); leave the node out until that is known"
+        )
     has_torch = re.search(r"\(there (\S+) has torch \S+\)$", reason)
     if has_torch:
         return f"`--python={has_torch[1]}`, which has torch there, then run again"

@@ -138,6 +138,11 @@ LEFTOVERS = (
 
 
 @cache
+def is_asked(name: str) -> bool:
+    """Whether it is known, or has a name by which it might be meant for one of these libraries."""
+    return name in ROWS or name.startswith((*CLOSED, *NEAR_ONLY)) or MISSPELT.sub("NCCL_", name) != name
+
+
 def unknown(name: str) -> str:
     """What to say of a name that no library reads, "" where one does or that is not known."""
     if name in ROWS or STRANGERS.match(name):

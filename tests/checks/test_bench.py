@@ -501,3 +501,11 @@ def test_who_contradicts_its_peers_has_no_verdict_of_being_slow():
     found = judge("bench.no_node_is_slower_than_its_peers", given)
     verdicts = {finding.nodes: finding.verdict for finding in found}
     assert verdicts == {("node3",): Verdict.ERROR, ("node1", "node2"): Verdict.PASS}
+
+
+@pytest.mark.parametrize("name", ["all_reduce_is_correct", "other_collectives_are_correct"])
+def test_one_rank_alone_proves_no_collective(name):
+    """Nothing was sent: its sum is its own input."""
+    run = also("broadcast").bench_has(world_size=1)
+    (found,) = judge(f"bench.{name}", run)
+    assert (found.verdict, "one rank alone" in found.message) == (Verdict.SKIP, True)

@@ -119,7 +119,9 @@ def test_nodes_may_have_interfaces_ranks_and_devices_of_their_own():
     """What sets a node apart may differ."""
     run = healthy().with_variables("node2", NCCL_SOCKET_IFNAME="eth0", NODE_RANK="1", SLURM_NODEID="1", RANK="1")
     for name in ("variables_of_all_ranks_agree", "other_variables_are_the_same_on_every_node"):
-        assert {finding.verdict for finding in judge(f"environment.{name}", run)} == {Verdict.PASS}
+        assert {finding.verdict for finding in judge(f"environment.{name}", run)} == {
+            Verdict.SKIP
+        }  # nothing to compare
 
 
 def test_rdma_may_be_off_where_there_is_none():

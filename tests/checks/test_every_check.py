@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from preflight.facts.subjects.network import Network
+from preflight.facts.subjects.peers import Peers
 from preflight.judge.check import docstring_fix
 from preflight.ledger.findings import Verdict
-from preflight.testing import healthy, infiniband, roce
+from preflight.testing import FakeRun, healthy, infiniband, roce
 from tests.checks.samples import checks, judge_all, with_netdevs
 from tests.checks.test_healthy_platforms import efa
 
@@ -46,9 +49,22 @@ def test_it_can_fail():
     assert rows == set(checks())
 
 
+def with_all_that_is_asked(run: FakeRun) -> FakeRun:
+    """Variables of every kind, packages that require each other, and neighbours whose cards are known."""
+    run = run.with_variables(
+        NCCL_TOPO_FILE="/etc/topo.xml", NCCL_IB_TC="106", http_proxy="http://proxy:3128", no_proxy=",".join(run.names)
+    )
+    cards = {name: run.facts(name, "network", Network).interfaces[1].mac for name in run.names}
+    for number, name in enumerate(run.names):
+        routes = run.facts(name, "peers", Peers).routes
+        known = tuple(msgspec.structs.replace(route, card=cards[route.name]) for route in routes)
+        run = run.broken(name, "peers", routes=known).with_variables(name, NODE_RANK=str(number))
+    return run.broken(run.names, "software", requirements={"accelerate": {"torch": ">=2.0.0"}})
+
+
 def test_a_healthy_cluster_with_everything_passes_everything():
     """Four nodes with GPUs, RoCE, InfiniBand or EFA, and a usual job's variables: every check asks, and is content."""
-    on_ethernet = judge_all(with_netdevs(roce()))
+    on_ethernet = judge_all(with_all_that_is_asked(with_netdevs(roce())))
     everywhere = [*on_ethernet, *judge_all(infiniband()), *judge_all(efa())]
     assert {finding.verdict for finding in everywhere} <= {Verdict.PASS, Verdict.SKIP}
     passed = {finding.check for finding in everywhere if finding.verdict is Verdict.PASS}

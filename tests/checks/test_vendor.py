@@ -92,6 +92,16 @@ def test_what_nobody_asked_for_is_skipped(check):
     assert "not asked for (--vendor-tests)" in findings[0].message
 
 
+@pytest.mark.parametrize(("program", "check"), [*CHECK.items(), ("nvbandwidth", COPIES)])
+def test_a_test_that_was_asked_for_and_that_no_node_has_is_not_measured(program, check):
+    """Skipped, it would let the run pass: somebody wants to know. Where it was found it counts for those nodes."""
+    nowhere = Missing(f"{program} not found", "absent")
+    run = roce()
+    (found,) = judge(check, run.broken(run.names, "vendor", **{program: nowhere}))
+    assert (found.verdict, found.nodes) == (Verdict.ERROR, run.names)
+    assert f"--vendor-tests asks for {program}" in found.message
+
+
 def bare(run):
     """The same without the subject."""
     told = {name: {key: held for key, held in facts.items() if key != "vendor"} for name, facts in run.subjects.items()}

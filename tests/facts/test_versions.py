@@ -71,7 +71,7 @@ def test_what_is_of_a_wrong_type_is_not_made_right(change):
 
 def test_a_fact_that_cannot_be_missing_is_not_made_up():
     """The decoder names it."""
-    facts = stored("kernel")
-    del facts["cpus_allowed"]
-    with pytest.raises(msgspec.ValidationError, match="cpus_allowed"):
-        read(facts, "kernel")
+    facts = stored("identity")
+    del facts["hostname"]
+    with pytest.raises(msgspec.ValidationError, match="hostname"):
+        read(facts, "identity")

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from preflight.errors import BadReply
 from preflight.judge.judge import REACH_CHECK
 from preflight.judge.unreached import losses
 from preflight.testing import healthy
@@ -98,6 +99,10 @@ def test_nodes_that_were_not_reached_are_errors_of_every_check():
         (
             "the command ended with code 1 and no Python answered: SyntaxError: invalid syntax",
             "give `--python PATH` with",
+        ),
+        (
+            BadReply("node2", "FrameError: a frame's checksum does not match").reason,
+            "look at what else writes to the output of our command there",
         ),
         ("the connection went silent", "log in by hand the same way (`ssh node2 true`)"),
     ],

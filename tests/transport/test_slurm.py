@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.errors import UsageError
 from preflight.hosts import Host, parse_hosts
 from preflight.transport import LOADER, Reach
 from preflight.transport.slurm import Slurm
@@ -32,6 +33,16 @@ def test_a_folded_list_becomes_hosts(monkeypatch):
     hosts = parse_hosts("slurm")
     assert [host.name for host in hosts] == ["gpu007", "gpu008", "gpu009", "gpu12", "login-a"]
     assert {(host.transport, host.name == host.address) for host in hosts} == {("slurm", True)}
+
+
+@pytest.mark.parametrize("nodes", ["a\x1b[1-2]", "a,b\x1b]0;x", "c\u202ed", "a b", ""])
+def test_a_list_of_nodes_that_holds_no_names_is_refused(monkeypatch, nodes):
+    """It is printed before anything is reached (--dry-run), and a terminal would obey what is in it."""
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", nodes)
+    with pytest.raises(UsageError) as error:
+        parse_hosts("slurm")
+    assert str(error.value).isprintable()
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,11 @@ LINK_SECONDS = 10
 COLLECT = """
 import json, sys
 sys.path.append(sys.argv[1])
+from preflight.node.agent import children
 from preflight.node.calls import collect, ending, record
 order = json.loads(sys.stdin.readline())
+import twin_answers
+twin_answers.of_machine(children, order["machine"])
 class Channel:
     scratch = "/dev/shm/preflight-twin"
     def emit(self, *events):
@@ -44,6 +47,7 @@ for line in sys.stdin:
 
 def main():
     order = json.loads(read_line())
+    socket.sethostname(order["machine"]["hostname"])
     ready, told = os.pipe()
     child = os.fork()
     if child == 0:
@@ -104,6 +108,7 @@ def become(order):
         answers = json.load(file)
     bring_up(answers)
     socket.sethostname(answers["hostname"])
+    accounts = {name: read(f"/etc/{name}") for name in ("passwd", "group")}
     place = Place("preflight-twin", "/mnt/scratch")
     place.tmpfs("/mnt", "755")
     os.mkdir("/mnt/root")
@@ -118,6 +123,9 @@ def become(order):
     os.chroot("/mnt/root")
     os.chdir("/")
     os.mkdir("/mnt/scratch")
+    place.tmpfs("/etc", "755")  # of this machine's own files only its accounts are the node's too
+    for name, text in accounts.items():
+        place.write(f"/etc/{name}", text)
     place.tmpfs("/dev/shm", f"1777,size={answers['shared_memory_bytes']}")
     place.lay(folder)
     if not os.path.exists(f"{folder}/dev/kmsg"):  # this machine's own is not the node's; a container has this instead
@@ -133,6 +141,12 @@ def become(order):
         os.setuid(answers["user_id"])
     python = "/opt/twin/env/bin/python"
     os.execve(python, [python, "-I", "-c", COLLECT, order["root"]], environment)
+
+
+def read(path):
+    """The text of a file."""
+    with open(path) as file:
+        return file.read()
 
 
 def bring_up(answers):

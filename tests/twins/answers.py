@@ -1,7 +1,8 @@
 """What does this node's kernel answer? The site hook of a twin's interpreter, from the twin's kernel.json.
 
 What is a file of a node is a file here too, and interfaces are real ones. This stands for what no mount can: the
-kernel's name, CPUs, memory and limits, and the rate that a driver tells ethtool.
+kernel's name, CPUs, memory and limits, and the rate that a driver tells ethtool; and for what no answer of the machine
+below may change: its clocks, and what it calls its own log.
 """
 
 
@@ -60,6 +61,33 @@ def install():
     os.uname, os.sysconf, fcntl.ioctl, resource.getrlimit = own_uname, own_sysconf, own_ioctl, own_getrlimit
     os.cpu_count = lambda: told["cpus"]
     os.sched_getaffinity = lambda _pid: set(range(told["cpus"]))
+
+
+def of_machine(children, machine):
+    """Answer for the machine that the twin is laid over: how long it is up, what its clock says, what its log holds."""
+    import ctypes
+    import json
+    import time
+
+    with open("/opt/twin/kernel.json") as file:
+        told = json.load(file)
+    clock, monotonic, in_libc = time.time, time.monotonic, children.in_libc
+    begun, up = monotonic(), machine["up_seconds"]
+    log = machine["log"].encode()
+
+    def own_in_libc(name, *arguments):
+        if name == "adjtimex":
+            return told.get("adjtimex", 0)
+        if name != "klogctl":
+            return in_libc(name, *arguments)
+        if arguments[0] == 10:  # SYSLOG_ACTION_SIZE_BUFFER
+            return 1 << 16
+        ctypes.memmove(ctypes.c_char_p(arguments[1]), log, len(log))
+        return len(log)
+
+    children.in_libc = own_in_libc
+    time.monotonic = lambda: monotonic() - begun + up
+    time.time = lambda: clock() + machine["clock_ahead_seconds"]
 
 
 install()

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,10 +136,13 @@ def _unlinked(path: Path) -> None:
         path.unlink()
 
 
+UP_SECONDS = 30 * 86400.0  # for how long every twin has been up, whatever machine it is laid over
+
+
 def record(number: int, text: str, age_seconds: float) -> str:
     """A record of /dev/kmsg: "6,1234,5678901,-;text", the third figure microseconds since the start."""
     priority, bar, rest = text.partition("|")
-    since = max(0, int((time.monotonic() - age_seconds) * 1e6))
+    since = max(0, int((UP_SECONDS - age_seconds) * 1e6))
     return f"{priority if bar else 3},{number},{since},-;{rest if bar else text}\n"
 
 

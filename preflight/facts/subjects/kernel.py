@@ -52,7 +52,7 @@ class Kernel(Value, frozen=True, kw_only=True):
     hugepages_bytes: Count | Missing  # set aside for huge pages
     transparent_hugepages: Text | Missing
     oom_kills: Count | Missing  # of the whole machine since it started
-    cpus_allowed: Count
+    cpus_allowed: Count | Missing
     cgroup_cpus: float | Missing  # absent where there is no quota
     cgroup_memory_bytes: Count | Missing
     cgroup_oom_kills: Count | Missing
@@ -113,9 +113,10 @@ class Kernel(Value, frozen=True, kw_only=True):
 
     def cpus(self) -> float:
         """How many CPUs the job may use: those it may run on, or less by a quota."""
+        allowed = present(self.cpus_allowed, "CPUs that may be used")
         if isinstance(self.cgroup_cpus, Missing) and self.cgroup_cpus.kind == "absent":
-            return self.cpus_allowed
-        return min(self.cpus_allowed, present(self.cgroup_cpus, "quota of CPUs"))
+            return allowed
+        return min(allowed, present(self.cgroup_cpus, "quota of CPUs"))
 
     def processes(self, limit: int | str) -> int | str:
         """How many processes and threads the job may have: by its user's limit, its control group's, the machine's."""

@@ -22,9 +22,9 @@ LARGEST_REPLY_BYTES = 16 << 20
 FIRST_OF_SIGNALS = 128  # a shell's exit code of a program that a signal has ended is this and the signal's number
 
 
-def find(name: str, path: str) -> str:
-    """Where a program is, on the job's PATH or where its package puts it; "" where it is not."""
-    for folder in [*filter(None, path.split(":")), *FOLDERS]:
+def find(name: str, path: str, root: str = "") -> str:
+    """Where a program is, on the job's PATH or where its package puts it below a root; "" where it is not."""
+    for folder in [*filter(None, path.split(":")), *(f"{root}{folder}" for folder in FOLDERS)]:
         program = f"{folder}/{name}"
         if os.path.isfile(program) and os.access(program, os.X_OK):
             return program

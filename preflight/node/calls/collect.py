@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from preflight.node.agent import roots
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +38,7 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """
     for events in steps({**arguments, "scratch": channel.scratch}):
         channel.emit(*events)
-    channel.emit(*further(channel.receive(PEERS_SECONDS)))
+    channel.emit(*further(channel.receive(PEERS_SECONDS), arguments))
     return {}
 
 
@@ -49,12 +51,13 @@ def steps(arguments: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
     yield [*(answer(subject, held) for subject in last), COLLECTED]
 
 
-def further(order: dict[str, Any]) -> list[dict[str, Any]]:
+def further(order: dict[str, Any], arguments: dict[str, Any]) -> list[dict[str, Any]]:
     """The events of the second round."""
     if "peers" not in order:
         return []
     from preflight.node.calls import peers
 
+    roots.only_here(arguments)
     return [{"subject": "peers", "facts": sendable(peers.run(order["peers"]))}]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from preflight.node.agent import roots
 from preflight.node.agent.missing import entries
 from preflight.node.sources import pci, rdma_ports, rdma_tables
 from preflight.node.sources.kernel import log
@@ -34,9 +35,9 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     return {
         "ports": ports,
         "oom_kills": kills,
-        **kernel.link_errors(proc),
-        "carrier_changes": network.carriers(arguments["sysfs"]),
+        **kernel.link_errors(proc, network.numbered(arguments)),
+        "carrier_changes": network.carriers(arguments),
         "nvlink_errors": gpu.errors_now(arguments),
         "gpus_counted": pci.counted_by_gpus(arguments["sysfs"], pci.functions(arguments["sysfs"])),
-        "log": log.collect(arguments.get("kmsg", "/dev/kmsg")),
+        "log": log.collect(arguments.get("kmsg", f"{roots.root_of(arguments)}/dev/kmsg")),
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from preflight.node.agent import programs
+from preflight.node.agent import programs, roots
 from preflight.node.agent.missing import read_lines
 from preflight.node.calls import collect
 from preflight.node.subjects.environment import job_variables
@@ -40,6 +40,7 @@ class OwnCall:
 
     def __init__(self, number: int, arguments: dict[str, Any]) -> None:
         self.number = number
+        self._arguments = arguments
         self._steps = collect.steps(arguments)
         self._has_collected = False
         self._order: Message = {}
@@ -57,7 +58,7 @@ class OwnCall:
         """Do the next step -> the messages that it gives; the last of a call has its result, or its error."""
         try:
             if self._has_collected:
-                return [*self._told(collect.further(self._order)), {"call": self.number, "result": {}}]
+                return [*self._told(collect.further(self._order, self._arguments)), {"call": self.number, "result": {}}]
             events = next(self._steps)
         except Exception as error:  # as in a process of its own
             return [{"call": self.number, "error": f"{type(error).__name__}: {error}"}]
@@ -70,13 +71,14 @@ class OwnCall:
 
 def may_block(arguments: Mapping[str, Any]) -> bool:
     """Whether a file system, a driver, or a program of one can keep a reader on this node waiting."""
-    if not has_local_files("/proc/self/mounts"):  # first: what follows reads files of the user's home
+    proc, sysfs, root = arguments["proc"], arguments["sysfs"], roots.root_of(arguments)
+    if not has_local_files(f"{proc}/self/mounts"):  # first: what follows reads files of the user's home
         return True
-    proc, sysfs, dev = arguments["proc"], arguments["sysfs"], arguments.get("dev", "/dev")
+    dev = arguments.get("dev", f"{root}/dev")
     devices = ((proc, OF_PROC), (sysfs, OF_SYSFS), (dev, OF_DEV))
     if any(os.path.exists(f"{root}/{name}") for root, names in devices for name in names):
         return True
-    return bool(programs.find(PROGRAM, job_variables(arguments).get("PATH", ("", ""))[0]))
+    return bool(programs.find(PROGRAM, job_variables(arguments).get("PATH", ("", ""))[0], root))
 
 
 def has_local_files(mounts: str) -> bool:

@@ -14,7 +14,7 @@ import stat
 import sys
 import time
 
-from preflight.node.agent import programs
+from preflight.node.agent import programs, roots
 from preflight.node.calls import collect, ending
 from preflight.node.sources.kernel import log
 from preflight.node.sources.kernel.events import is_of_use
@@ -70,6 +70,7 @@ class Reads:
 
 def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Emit {"files": [{"path", "text" | "base64" | "link" | "folder"}]} until all are sent."""
+    roots.only_here(arguments)
     arguments = {**arguments, "scratch": channel.scratch}
     reads = Reads()
     sys.addaudithook(reads.note)
@@ -78,7 +79,7 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     reads.is_open = False
     scrubber = Scrubber(bytes.fromhex(arguments["key"]))
     entries = [
-        *tree(reads, kmsg=arguments.get("kmsg", "/dev/kmsg")),
+        *tree(reads),
         *outputs(reads),
         *packages(reads, facts),
         kernel(facts, arguments),
@@ -97,7 +98,7 @@ def answers_of(arguments: dict[str, Any]) -> list[dict[str, Any]]:
     return [collect.answer(subject, arguments) for subject in collect.COLLECTORS]
 
 
-def tree(reads: Reads, *, kmsg: str) -> list[dict[str, Any]]:
+def tree(reads: Reads) -> list[dict[str, Any]]:
     """The files, folders and links below /sys, /proc and /dev that were looked at, with the names of hosts."""
     found: dict[str, dict[str, Any]] = {}
     wanted = [path for path in reads.files if path.startswith(RECORDED)]
@@ -111,7 +112,7 @@ def tree(reads: Reads, *, kmsg: str) -> list[dict[str, Any]]:
             add(found, path)
         elif path == FIRST and read(path):  # that there is one is told, and not which
             found[path[1:]] = {"path": path[1:], "text": "init\n"}
-    text = kernel_log(kmsg)
+    text = kernel_log("/dev/kmsg")
     return [*found.values(), *verbs_library(), *([{"path": "dev/kmsg", "text": text}] if text is not None else [])]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from preflight.node.agent import programs
+from preflight.node.agent import programs, roots
 from preflight.node.agent.missing import missing, missing_because, read_text_or_missing
 from preflight.node.sources import pci
 from preflight.node.sources.gpus import printed_json
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 LIMIT_S = 10.0
+TOOLS = ("amd-smi", "rocm-smi")
 MODELS = ("Card Series", "Card series", "Device Name", "Card Model", "Card model", "GFX Version")  # by version
 ROCM_SMI = ("--showproductname", "--showuniqueid", "--showbus", "--showmeminfo", "vram", "--showdriverversion")
 
@@ -23,9 +24,9 @@ def is_present(arguments: dict[str, Any], path: str) -> bool:
     sysfs = arguments.get("sysfs", "/sys")
     if not os.path.exists(f"{sysfs}/class/kfd"):
         return False
-    return bool(
-        programs.find("amd-smi", path) or programs.find("rocm-smi", path) or pci.gpus(pci.functions(sysfs), pci.AMD)
-    )
+    root = roots.root_of(arguments)
+    tools = (programs.find(name, path, root) for name in TOOLS)
+    return any(tools) or bool(pci.gpus(pci.functions(sysfs), pci.AMD))
 
 
 def ras(folder: str) -> dict[str, Any]:
@@ -59,9 +60,9 @@ def ras(folder: str) -> dict[str, Any]:
     return found
 
 
-def collect(path: str) -> dict[str, Any]:
+def collect(path: str, root: str = "") -> dict[str, Any]:
     """Facts of the subject gpu."""
-    amd_smi, rocm_smi = programs.find("amd-smi", path), programs.find("rocm-smi", path)
+    amd_smi, rocm_smi = (programs.find(name, path, root) for name in TOOLS)
     try:
         if amd_smi:
             text = programs.run([amd_smi, "static", "--json"], limit_s=LIMIT_S)

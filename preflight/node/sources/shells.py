@@ -45,8 +45,10 @@ ASIDE = ((b"\\\\", b"\0b", b"\\"), (b'\\"', b"\0d", b'"'), (b"\\'", b"\0s", b"'"
 BYTES = 1 << 20
 
 
-def collect() -> dict[str, dict[str, str] | str]:
+def collect(root: str = "") -> dict[str, dict[str, str] | str]:
     """Kind of shell -> every variable that it has, secrets and all: not for the wire; or why that is not known."""
+    if root:
+        return dict.fromkeys(KINDS, f"not asked: {root} is a tree of files")
     shell = of_account()
     if os.path.basename(shell) not in SHELLS:
         return dict.fromkeys(KINDS, f"the account's shell is {shell or 'not known'}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from preflight.node.agent import roots
 from preflight.node.sources import shells
 
 TYPE_CHECKING = False
@@ -54,7 +55,8 @@ FILES = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE")  # they name a f
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject environment."""
-    variables, found = job_variables(arguments), shells.collect()
+    root = roots.root_of(arguments)
+    variables, found = job_variables(arguments), shells.collect(root)
     return {
         "variables": {
             name: {"value": without_credentials(value), "layer": layer}
@@ -63,11 +65,11 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         },
         "shells": {kind: for_wire(held) for kind, held in found.items() if isinstance(held, dict)},
         "shells_unread": {kind: reason for kind, reason in found.items() if isinstance(reason, str)},
-        "unread_files": unread_files(variables),
+        "unread_files": unread_files(variables, root),
     }
 
 
-def unread_files(variables: Mapping[str, tuple[str, str]]) -> list[list[str]]:
+def unread_files(variables: Mapping[str, tuple[str, str]], root: str = "") -> list[list[str]]:
     """Each variable of FILES whose file cannot be read, with the reason."""
     found = []
     named = [(name, variables.get(name, ("", ""))[0]) for name in FILES]
@@ -76,7 +78,7 @@ def unread_files(variables: Mapping[str, tuple[str, str]]) -> list[list[str]]:
     for name, path in (*named, *(("LD_PRELOAD", path) for path in preloaded if "/" in path and "$" not in path)):
         try:
             if path:
-                with open(path, "rb"):
+                with open(f"{root}{path}", "rb"):
                     pass
         except OSError as error:
             found.append([name, error.strerror or str(error)])
@@ -95,8 +97,8 @@ def job_variables(arguments: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """
     held: dict[str, Any] = arguments.get("held", {})
     if "variables" not in held:
-        layers: list[Layer] = [("node", dict(os.environ)), *arguments["environment"]]
-        held["variables"] = merged([*nccl_layers(merged(layers)), *layers])
+        layers: list[Layer] = [("node", roots.environment(arguments)), *arguments["environment"]]
+        held["variables"] = merged([*nccl_layers(merged(layers), roots.root_of(arguments)), *layers])
     variables: dict[str, tuple[str, str]] = held["variables"]
     return variables
 
@@ -106,17 +108,18 @@ def merged(layers: Iterable[Layer]) -> dict[str, tuple[str, str]]:
     return {name: (value, layer) for layer, variables in layers for name, value in variables.items()}
 
 
-def nccl_layers(variables: Mapping[str, tuple[str, str]]) -> list[Layer]:
+def nccl_layers(variables: Mapping[str, tuple[str, str]], root: str = "") -> list[Layer]:
     """NCCL's own files, the weaker first: it sets from them what the environment does not set."""
     if variables.get("NCCL_CONF_FILE", ("", ""))[0]:
         path = variables["NCCL_CONF_FILE"][0]
         files = [(SYSTEM_NCCL_CONF, SYSTEM_NCCL_CONF), (path, path)]
     else:
-        files = [(SYSTEM_NCCL_CONF, SYSTEM_NCCL_CONF), ("~/.nccl.conf", f"{home()}/.nccl.conf")]
+        files = [(SYSTEM_NCCL_CONF, SYSTEM_NCCL_CONF)]
+        files += [] if root else [("~/.nccl.conf", f"{home()}/.nccl.conf")]  # of a tree the account is not known
     layers: list[Layer] = []
     for layer, path in files:
         try:
-            with open(path, encoding="utf-8", errors="backslashreplace") as file:
+            with open(f"{root}{path}", encoding="utf-8", errors="backslashreplace") as file:
                 layers.append((layer, parse_nccl_conf(file.read())))
         except OSError:  # NCCL goes on without a file it cannot read, and so will the job
             continue

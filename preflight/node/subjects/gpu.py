@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from preflight.node.agent import programs
+from preflight.node.agent import programs, roots
 from preflight.node.agent.missing import in_order, missing, missing_because, read_text_or_missing
 from preflight.node.sources import pci
 from preflight.node.subjects.environment import job_variables
@@ -44,7 +44,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         from preflight.node.sources.gpus import imex
 
         path = job_variables(arguments).get("PATH", ("", ""))[0]
-        facts["imex"] = in_order(imex.collect(arguments, path, sees_processes=sees_processes()))
+        facts["imex"] = in_order(imex.collect(arguments, path, sees_processes=sees_processes(arguments)))
     return {**facts, "switches": switches, "imex_channels": imex_channels(arguments)}
 
 
@@ -57,7 +57,7 @@ def is_in_a_domain(devices: Any) -> bool:
 def listed(arguments: dict[str, Any]) -> dict[str, Any]:
     """The GPUs as their driver's program lists them."""
     path = job_variables(arguments).get("PATH", ("", ""))[0]
-    program = programs.find(PROGRAM, path)
+    program = programs.find(PROGRAM, path, roots.root_of(arguments))
     if program:
         return with_links(asked(program), program)
     if os.path.exists(f"{arguments['proc']}/driver/nvidia"):
@@ -74,7 +74,7 @@ def listed_by_amd(arguments: dict[str, Any], path: str) -> dict[str, Any]:
 
     if not amd.is_present(arguments, path):
         return {}
-    facts = amd.collect(path)
+    facts = amd.collect(path, roots.root_of(arguments))
     sysfs = arguments.get("sysfs", "/sys")
     if facts["devices"] == [] and pci.gpus(pci.listed(arguments), pci.AMD):
         return unknown(missing("AMD's tools list no GPU, and the bus has some: is the user in the group render?"))
@@ -101,7 +101,7 @@ def on_bus(arguments: dict[str, Any], devices: Any, found: list[str]) -> list[st
 
 def is_confined(arguments: dict[str, Any]) -> bool:
     """Whether this session may be kept from some of the machine's devices."""
-    if any(name in os.environ for name in CONFINING) or any(os.path.exists(mark) for mark in CONTAINER_MARKS):
+    if any(name in roots.environment(arguments) for name in CONFINING) or is_marked(arguments):
         return True
     groups = read_text_or_missing(f"{arguments['proc']}/self/cgroup")
     if not isinstance(groups, str):
@@ -112,7 +112,7 @@ def is_confined(arguments: dict[str, Any]) -> bool:
 
 def imex_channels(arguments: dict[str, Any]) -> int | Missing:
     """How many channels of IMEX there are, over which GPUs of several nodes share memory by NVLink."""
-    folder = f"{arguments.get('dev', '/dev')}/nvidia-caps-imex-channels"
+    folder = f"{arguments.get('dev', f'{roots.root_of(arguments)}/dev')}/nvidia-caps-imex-channels"
     try:
         return len(os.listdir(folder))
     except OSError as error:
@@ -223,7 +223,7 @@ def access_of(read: TextOrMissing, write: TextOrMissing) -> list[list[str]] | Mi
 
 def errors_now(arguments: dict[str, Any]) -> list[list[Any]] | Missing:
     """The same, asked once more: [[UUID or index, its errors], ...]."""
-    program = programs.find(PROGRAM, job_variables(arguments).get("PATH", ("", ""))[0])
+    program = programs.find(PROGRAM, job_variables(arguments).get("PATH", ("", ""))[0], roots.root_of(arguments))
     if not program:
         return missing("nvidia-smi not found", "absent")
     outputs = programs.run_all({"errors": [program, "nvlink", "-e"]}, limit_s=LINKS_LIMIT_S)
@@ -239,13 +239,19 @@ def fabric_manager(arguments: dict[str, Any]) -> bool | Missing:
 
     if imex.runs(arguments["proc"], FABRIC_MANAGER):
         return True
-    return False if sees_processes() else missing("a container does not see the processes of its host", "absent")
+    return (
+        False if sees_processes(arguments) else missing("a container does not see the processes of its host", "absent")
+    )
 
 
-def sees_processes() -> bool:
+def sees_processes(arguments: dict[str, Any]) -> bool:
     """Whether this session sees all processes of its machine."""
-    inside = any(os.path.exists(mark) for mark in CONTAINER_MARKS)
-    return not inside and "KUBERNETES_SERVICE_HOST" not in os.environ
+    return not is_marked(arguments) and "KUBERNETES_SERVICE_HOST" not in roots.environment(arguments)
+
+
+def is_marked(arguments: dict[str, Any]) -> bool:
+    """Whether a file marks this as the inside of a container."""
+    return any(os.path.exists(f"{roots.root_of(arguments)}{mark}") for mark in CONTAINER_MARKS)
 
 
 def parse(text: str, *, is_text: bool = False) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from preflight.node.agent import roots
 from preflight.node.agent import sockets as socket
 from preflight.node.agent.missing import missing, must_read
 from preflight.node.sources.names import LIMIT_S, addresses_of, ask_all, for_resolver, full_name
@@ -20,6 +21,7 @@ CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject identity."""
+    roots.only_here(arguments)
     system = os.uname()
     return {
         "boot_id": boot_id(arguments["proc"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from preflight.node.agent import sockets as socket
+from preflight.node.agent import roots
 from preflight.node.agent.missing import (
     missing,
     missing_because,
@@ -14,7 +14,7 @@ from preflight.node.agent.missing import (
 )
 from preflight.node.sources import choices
 from preflight.node.sources.kernel import log
-from preflight.node.subjects.network import shows
+from preflight.node.subjects.network import numbered, shows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject kernel."""
     proc, sysfs = arguments["proc"], arguments["sysfs"]
     modules = loaded(proc)
+    named = numbered(arguments)
     return {
         "modules": modules,
         "is_driver_open": is_driver_open(proc),
@@ -81,13 +82,13 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         **choices.collect(proc, sysfs),
         "transparent_hugepages": chosen(read_lines(f"{sysfs}/kernel/mm/transparent_hugepage/enabled")),
         "oom_kills": field(f"{proc}/vmstat", "oom_kill"),
-        "cpus_allowed": len(os.sched_getaffinity(0)),
+        "cpus_allowed": cpus_allowed(arguments),
         **cgroup(proc, f"{sysfs}/fs/cgroup"),
-        **bonds(f"{proc}/net/bonding", sysfs),
-        **link_errors(proc),
+        **bonds(f"{proc}/net/bonding", sysfs, named),
+        **link_errors(proc, named),
         "network_settings": network_settings(proc),
         "settings": settings(proc),
-        "log": log.collect(arguments.get("kmsg", "/dev/kmsg")),
+        "log": log.collect(arguments.get("kmsg", f"{roots.root_of(arguments)}/dev/kmsg")),
     }
 
 
@@ -179,7 +180,7 @@ def chosen(text: Any) -> Any:
     return word or missing(f"no choice in {text[:80]!r}")
 
 
-def bonds(folder: str, sysfs: str) -> dict[str, Any]:
+def bonds(folder: str, sysfs: str, named: Callable[[], list[tuple[int, str]]]) -> dict[str, Any]:
     """Of each bond its mode and how it spreads packets, its members, whether they are up, and what each member tells.
 
     What a member's link or the bond's mode does not have is absent; a bond whose file tells no mode is unread.
@@ -190,9 +191,7 @@ def bonds(folder: str, sysfs: str) -> dict[str, Any]:
     partners: dict[str, str] = {}
     rows: list[list[Any]] = []
     masters = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    places = {
-        name: (f"{sysfs}/class/net/{name}", index) for index, name in socket.if_nameindex() if name not in masters
-    }
+    places = {name: (f"{sysfs}/class/net/{name}", index) for index, name in named() if name not in masters}
     unread: dict[str, Missing] = {
         bond: missing(f"{folder}/{bond} is not there, and sysfs has the bond")
         for bond, (place, index) in places.items()
@@ -230,7 +229,7 @@ def _fields(block: str) -> dict[str, str]:
     return found
 
 
-def link_errors(proc: str, named: Callable[[], list[tuple[int, str]]] = socket.if_nameindex) -> dict[str, Any]:
+def link_errors(proc: str, named: Callable[[], list[tuple[int, str]]]) -> dict[str, Any]:
     """Network interface -> packets that came or went broken: bad checksums, lost carrier; drops are not errors."""
     held = {name for _, name in named()}
     text = read_lines(f"{proc}/net/dev")
@@ -259,6 +258,11 @@ def settings(proc: str, names: Sequence[str] = SETTINGS) -> dict[str, TextOrMiss
         elif text["kind"] != "absent":
             found[name] = text
     return found
+
+
+def cpus_allowed(arguments: dict[str, Any]) -> CountOrMissing:
+    """On how many CPUs this process may run."""
+    return missing("not asked of a tree of files") if roots.root_of(arguments) else len(os.sched_getaffinity(0))
 
 
 def field(path: str, name: str) -> CountOrMissing:

@@ -7,6 +7,7 @@ import resource
 import stat
 from itertools import chain, islice
 
+from preflight.node.agent import roots
 from preflight.node.agent.missing import missing_because
 from preflight.node.agent.scratch import abandoned
 
@@ -24,8 +25,9 @@ MOST_HELD = 3
 UNLIMITED_FROM = 1 << 62  # some container runtimes write the largest integer instead of RLIM_INFINITY
 
 
-def collect(_arguments: dict[str, Any]) -> dict[str, Any]:
+def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject limits."""
+    roots.only_here(arguments)
     memlock = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     nofile = resource.getrlimit(resource.RLIMIT_NOFILE)
     nproc = resource.getrlimit(resource.RLIMIT_NPROC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from preflight.node.agent import children
+from preflight.node.agent import children, roots
 from preflight.node.agent.missing import missing, must_read, read_text, read_text_or_missing
 from preflight.node.subjects.environment import job_variables
 from preflight.node.subjects.software import SYSTEM_LIBRARIES
@@ -17,7 +17,6 @@ COMPILERS = ("cc", "gcc", "c++", "g++", "clang", "nvcc", "hipcc", "ninja")
 TIME_SERVICES = ("chronyd", "ntpd", "ntpsec", "openntpd", "systemd-timesyn", "ptp4l", "phc2sys")
 # Who sets up interfaces, as the kernel shows its name (cut to 15 characters); netplan writes files for either.
 MANAGERS = {"NetworkManager": "NetworkManager", "systemd-network": "systemd-networkd"}
-ETC = "/etc"
 # Of x86 and ARM, those that compilers and libraries choose their code by.
 INSTRUCTIONS = (
     *("avx", "f16c", "fma", "avx2", "avx512f", "avx512bw", "avx512vl", "avx512_bf16", "amx_tile", "amx_bf16"),
@@ -31,14 +30,15 @@ TIMEX_BYTES = 512  # more than any struct timex
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject machine."""
     proc, sysfs = arguments["proc"], arguments["sysfs"]
-    path = job_variables(arguments).get("PATH", (os.defpath, ""))[0]
+    root = roots.root_of(arguments)
+    path = job_variables(arguments).get("PATH", ("" if root else os.defpath, ""))[0]
     processes = running(proc)
     return {
         **processor(proc),
         "time_services": time_services(processes) if sees_others(proc) else missing(HIDDEN, "absent"),
-        "network_manager": network_manager(processes, ETC),
-        "clock_is_synchronised": clock_is_synchronised(),
-        "rdma_core": rdma_core(SYSTEM_LIBRARIES),
+        "network_manager": network_manager(processes, f"{root}/etc"),
+        "clock_is_synchronised": missing("not asked of a tree of files") if root else clock_is_synchronised(),
+        "rdma_core": rdma_core(tuple(f"{root}{folder}" for folder in SYSTEM_LIBRARIES)),
         "rdma_driver": read_text_or_missing(f"{sysfs}/module/mlx5_core/version"),
         "compilers": compilers(path),
     }

@@ -11,14 +11,15 @@ import fcntl
 import os
 import struct
 
-from preflight.node.agent import netlink
+from preflight.node.agent import netlink, roots
 from preflight.node.agent import sockets as socket
-from preflight.node.agent.missing import missing, read_lines, read_text
+from preflight.node.agent.missing import entries, missing, read_lines, read_text
 from preflight.node.sources import pci
 from preflight.node.sources.kernel import shaping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     Link = tuple[list[dict[str, Any]], int, int]  # what is known of an interface: addresses, MTU, Mbit/s
@@ -36,6 +37,7 @@ NO_SPEED = (errno.EOPNOTSUPP, errno.EINVAL, errno.EBUSY, errno.EPERM)
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject network."""
+    roots.only_here(arguments)
     low, high = read_text(f"{arguments['proc']}/sys/net/ipv4/ip_local_port_range").split()
     names = dict(socket.if_nameindex())
     return {
@@ -258,9 +260,18 @@ def carrier_changes(folder: str) -> int | dict[str, str]:
         return missing("the kernel does not count it", "absent")
 
 
-def carriers(sysfs: str) -> dict[str, int]:
+def numbered(arguments: dict[str, Any]) -> Callable[[], list[tuple[int, str]]]:
+    """What lists the interfaces, (index, name) each: the kernel, and for a tree its sysfs."""
+    if not roots.root_of(arguments):
+        return socket.if_nameindex
+    folder = f"{arguments['sysfs']}/class/net"
+    return lambda: [(int(read_text(f"{folder}/{name}/ifindex")), name) for name in entries(folder)]
+
+
+def carriers(arguments: dict[str, Any]) -> dict[str, int]:
     """Interface -> how often its link went up or down, of those of which the kernel counts it."""
-    folders = {name: (index, f"{sysfs}/class/net/{name}") for index, name in socket.if_nameindex()}
+    named = numbered(arguments)()
+    folders = {name: (index, f"{arguments['sysfs']}/class/net/{name}") for index, name in named}
     found = {name: carrier_changes(folder) for name, (index, folder) in folders.items() if shows(folder, index)}
     return {name: count for name, count in found.items() if isinstance(count, int)}
 

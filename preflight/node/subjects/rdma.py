@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from preflight.node.agent import programs
+from preflight.node.agent import programs, roots
 from preflight.node.agent.missing import entries, missing
 from preflight.node.sources import pci
 from preflight.node.subjects.environment import job_variables
@@ -28,28 +28,30 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     names = entries(folder)
     # Device files are of this machine, not of a tree that was put elsewhere.
     dev = arguments.get("dev", "/dev" if sysfs == "/sys" else "")
+    root = roots.root_of(arguments)
     path = job_variables(arguments).get("PATH", ("", ""))[0]
     used = {os.path.basename(os.path.realpath(f"{folder}/{name}/device")) for name in names}
     lost = pci.unused_infiniband(pci.listed(arguments), used)
     if not names:
-        devices = by_programs(path) if dev and os.path.isdir(f"{dev}/infiniband") else []
+        devices = by_programs(path, root) if dev and os.path.isdir(f"{dev}/infiniband") else []
         return {"devices": devices, "without_driver": lost}
     from preflight.node.sources import rdma_ports, rdma_tables  # a node without devices does not pay for it
 
     devices = [rdma_ports.device(f"{folder}/{name}", name=name, arguments={**arguments, "dev": dev}) for name in names]
     rdma_tables.compare_counters(devices, folder)
-    program = programs.find("ibv_devinfo", path) if dev else ""
+    program = programs.find("ibv_devinfo", path, root) if dev else ""
     if program:
         with_mtus(devices, program)
-    with_flow_control(devices, {name: programs.find(name, path) if dev else "" for name in QOS_TOOLS}, sysfs=sysfs)
+    tools = {name: programs.find(name, path, root) if dev else "" for name in QOS_TOOLS}
+    with_flow_control(devices, tools, sysfs=sysfs)
     return {"devices": devices, "without_driver": lost}
 
 
-def by_programs(path: str) -> list[dict[str, Any]]:
+def by_programs(path: str, root: str = "") -> list[dict[str, Any]]:
     """The devices as ibstat and show_gids list them, where sysfs has none; none where there is no ibstat either."""
     from preflight.node.sources import rdma_text
 
-    commands = {"ibstat": programs.find("ibstat", path), "show_gids": programs.find("show_gids", path)}
+    commands = {name: programs.find(name, path, root) for name in ("ibstat", "show_gids")}
     outputs = programs.run_all({name: [found] for name, found in commands.items() if found}, limit_s=LIMIT_S)
     text = outputs.get("ibstat")
     if text is None:

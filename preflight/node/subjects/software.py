@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from preflight.node.agent import roots
 from preflight.node.agent.missing import missing
 from preflight.node.sources.metadata import installed, names_in, requirements
 from preflight.node.subjects.environment import job_variables
@@ -47,6 +48,7 @@ CPU_BUILD = "this torch is a CPU build"
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject software."""
+    roots.only_here(arguments)
     variables = job_variables(arguments)
     path = search_path(variables)
     found = installed(path)

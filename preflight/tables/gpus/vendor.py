@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from statistics import median
 
-from preflight.errors import Blame, FactMissing
+from preflight.errors import Blame, FactMissing, NotMeasured
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
-from preflight.facts.subjects.gpus.vendor import Copies, Finding
+from preflight.facts.subjects.gpus.vendor import NOT_ASKED, Copies, Finding
 from preflight.facts.value import Missing, present
 
 MOST_SHOWN = 4
@@ -26,7 +26,16 @@ def blames(cluster: Cluster, program: str) -> list[Blame]:
     return found
 
 
+def _needs_a_node_with(cluster: Cluster, program: str) -> None:
+    """NotMeasured where somebody asked for a program's tests and no node has it: a skip would let the run pass."""
+    held = cluster.gather(lambda node: getattr(node.vendor, program)).values()
+    if held and all(isinstance(one, Missing) and one.kind == "absent" and one != NOT_ASKED for one in held):
+        raise NotMeasured(f"--vendor-tests asks for {program}, and it is installed on no node")
+
+
 def _of_nodes(cluster: Cluster, program: str) -> dict[str, tuple[Finding, ...]]:
+    _needs_a_node_with(cluster, program)
+
     def reported(node: NodeFacts) -> tuple[Finding, ...]:
         held: tuple[Finding, ...] = present(getattr(node.vendor, program), program)
         if program == "rvs":  # which says nowhere how much it was going to tell
@@ -59,6 +68,7 @@ def slow_copies(cluster: Cluster, *, share: float) -> list[Blame]:
     On fewer than three nodes it is compared with all copies of its kind on nodes of the same GPUs: host copies of every
     GPU, and copies between GPUs where NVLink joins all of them.
     """
+    _needs_a_node_with(cluster, "nvbandwidth")
     copies = cluster.gather(lambda node: present(node.vendor.nvbandwidth, "nvbandwidth"))
     found = [Blame(held.wrong, nodes=[name]) for name, held in copies.items() if held.wrong]
     kinds = cluster.gather(lambda node: node.gpu)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection, Iterator
 
-from preflight.errors import Blame
+from preflight.errors import Blame, NotApplicable
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.peers import Route
@@ -45,9 +45,12 @@ def wrong_cards(cluster: Cluster) -> list[Blame]:
 
     A cloud, a router or the host of several guests answers for them with a card of its own: what several peers are
     taken for is such a one, and an entry that was learnt is wrong only where another node has learnt the right one.
+    NotApplicable where no node has a peer among its neighbours.
     """
     cards = cluster.gather(_cards)
     ways = cluster.gather(lambda node: node.peers.routes)
+    if all(isinstance(route.card, Missing) for routes in ways.values() for route in routes):
+        raise NotApplicable("no node has the hardware address of a peer among its neighbours")
     right = {route.name for routes in ways.values() for route in routes if route.card in cards.get(route.name, ())}
     held = {card for own in cards.values() for card in own}
     answers: dict[str, set[str]] = {}

@@ -64,7 +64,7 @@ def test_one_broken_subject_leaves_the_others(tmp_path):
     assert events["ports"]["kind"] == "failed"
     assert events["ports"]["missing"].startswith("FileNotFoundError: ")
     assert "facts" not in events["ports"]
-    assert "facts" in events["limits"]
+    assert "facts" in events["environment"]
 
 
 def test_what_we_may_not_read_is_denied(tmp_path):

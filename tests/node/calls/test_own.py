@@ -46,18 +46,16 @@ def test_a_table_of_mounts_that_cannot_be_read_proves_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("device", ["proc/driver/nvidia", "sys/class/infiniband", "sys/class/kfd", "dev/dxg"])
-def test_a_device_may_block(tmp_path, monkeypatch, device):
+def test_a_device_may_block(tmp_path, device):
     """Of a driver, by its files, or by the program that asks it."""
-    for folder in ("proc", "sys", "dev", "bin"):
-        (tmp_path / folder).mkdir()
-    monkeypatch.setenv("PATH", os.fspath(tmp_path / "bin"))
-    monkeypatch.setattr(own.programs, "FOLDERS", ())
-    monkeypatch.setattr(own, "has_local_files", lambda _: True)
-    roots = {"proc": f"{tmp_path}/proc", "sysfs": f"{tmp_path}/sys", "dev": f"{tmp_path}/dev", "environment": []}
+    for folder in ("proc/self", "sys", "dev", "usr/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "proc/self/mounts").write_text(PLAIN)
+    roots = {"proc": f"{tmp_path}/proc", "sysfs": f"{tmp_path}/sys", "environment": []}
     assert not own.may_block(roots)
-    (tmp_path / "bin/nvidia-smi").touch(mode=0o755)
+    (tmp_path / "usr/bin/nvidia-smi").touch(mode=0o755)
     assert own.may_block(roots)
-    (tmp_path / "bin/nvidia-smi").unlink()
+    (tmp_path / "usr/bin/nvidia-smi").unlink()
     (tmp_path / device).mkdir(parents=True)
     assert own.may_block(roots)
 

@@ -8,7 +8,6 @@ import pytest
 
 from preflight.facts.subjects.gpu import Gpus
 from preflight.facts.value import Missing
-from preflight.node.agent import programs
 from preflight.node.sources import amd
 from preflight.node.subjects import gpu
 
@@ -65,18 +64,16 @@ def test_a_document_that_is_cut_short_is_refused(cut):
 
 
 @pytest.mark.parametrize("answer", ["echo []", "echo {}", "echo '[{}]'", "echo broken; exit 1", "echo '[1, 2]'"])
-def test_a_tool_that_fails_is_a_missing_list(tmp_path, monkeypatch, answer):
+def test_a_tool_that_fails_is_a_missing_list(tmp_path, answer):
     """An odd answer is a failure and not a crash; an empty list says that there is none."""
-    monkeypatch.setattr(programs, "FOLDERS", ())
     (tmp_path / "amd-smi").write_text(f"#!/bin/sh\n{answer}\n")
     (tmp_path / "amd-smi").chmod(0o755)
     devices = decoded(amd.collect(os.fspath(tmp_path))).devices
     assert devices == () if answer == "echo []" else isinstance(devices, Missing)
 
 
-def test_no_tool_is_started_without_the_driver(tmp_path, monkeypatch):
+def test_no_tool_is_started_without_the_driver(tmp_path):
     """Only where AMD's compute driver is loaded are its tools looked for, and then their absence is a failure."""
-    monkeypatch.setattr(programs, "FOLDERS", ())
     here = os.fspath(tmp_path)
     arguments = {"environment": [["--env", {"PATH": ""}]], "proc": here, "sysfs": here}
     assert decoded(gpu.collect(arguments)).devices == ()
@@ -113,9 +110,8 @@ def test_a_processors_own_gpu_makes_no_gpu_node(tmp_path):
     assert not amd.is_present({"sysfs": os.fspath(tmp_path)}, "/nonexistent")
 
 
-def test_an_empty_list_beside_accelerators_is_no_answer(tmp_path, monkeypatch):
+def test_an_empty_list_beside_accelerators_is_no_answer(tmp_path):
     """A user without the group render is shown none."""
-    monkeypatch.setattr(programs, "FOLDERS", ())
     (tmp_path / "amd-smi").write_text("#!/bin/sh\necho []\n")
     (tmp_path / "amd-smi").chmod(0o755)
     (tmp_path / "class/kfd").mkdir(parents=True)

@@ -10,7 +10,6 @@ import pytest
 
 from preflight.facts.subjects.gpu import Gpus
 from preflight.facts.value import Missing
-from preflight.node.agent import programs
 from preflight.node.sources import pci
 from preflight.node.subjects import gpu
 from tests.recordings import FIELD, needs_recordings
@@ -89,9 +88,8 @@ def test_entities_are_not_expanded():
         gpu.parse(bomb)
 
 
-def test_a_node_without_nvidia_smi_has_no_gpu(tmp_path, monkeypatch):
+def test_a_node_without_nvidia_smi_has_no_gpu(tmp_path):
     """Neither program nor driver: no GPU, and that is known."""
-    monkeypatch.setattr(programs, "FOLDERS", ())
     arguments = {"environment": [["--env", {"PATH": ""}]], "proc": os.fspath(tmp_path), "sysfs": os.fspath(tmp_path)}
     facts = decoded(gpu.collect(arguments))
     assert facts.devices == ()

@@ -94,7 +94,7 @@ def test_a_link_that_is_lost_again_and_again_is_told(tmp_path, changes, told):
 def test_a_bonds_member_tells_its_losses_itself(tmp_path, failures, told):
     """The bond itself stays up, and counts nothing."""
     write(tmp_path, net__bonding__bond0=BOND.format(failures))
-    raw = kernel.bonds(f"{tmp_path}/net/bonding", str(tmp_path))
+    raw = kernel.bonds(f"{tmp_path}/net/bonding", str(tmp_path), list)
     members = tuple(msgspec.convert(row, type=BondMember, strict=True) for row in raw["bond_members"])
     run = healthy().broken("node2", "kernel", bonds=raw["bonds"], bond_modes=raw["bond_modes"], bond_members=members)
     assert seen(BEST, run) == told

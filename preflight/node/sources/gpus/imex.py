@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from preflight.node.agent import programs
+from preflight.node.agent import programs, roots
 from preflight.node.agent.missing import missing, missing_because, read_text
 from preflight.node.sources.gpus import printed_json
 
@@ -29,10 +29,11 @@ READY = "READY"
 
 def collect(arguments: dict[str, Any], path: str, *, sees_processes: bool) -> dict[str, Any]:
     """Facts of Imex; `sees_processes` tells whether all processes of the machine are seen from here."""
+    root = roots.root_of(arguments)
     return {
         "is_running": is_running(arguments["proc"], sees_processes=sees_processes),
-        "nodes": nodes(f"{arguments.get('etc', '/etc')}/{NODES}"),
-        **status(path),
+        "nodes": nodes(f"{root}/etc/{NODES}"),
+        **status(path, root),
     }
 
 
@@ -68,9 +69,9 @@ def nodes(path: str) -> list[str] | Missing:
     return named or missing(f"{path} names no node")
 
 
-def status(path: str) -> dict[str, Any]:
+def status(path: str, root: str = "") -> dict[str, Any]:
     """What the daemon says of its domain: UP, DEGRADED or DOWN, and which nodes of it are not ready."""
-    program = programs.find(PROGRAM, path)
+    program = programs.find(PROGRAM, path, root)
     if not program:
         absent = missing(f"{PROGRAM} not found", "absent")
         return {"state": absent, "not_ready": absent}

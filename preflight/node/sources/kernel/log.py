@@ -68,6 +68,7 @@ SIGNS = (
 MOST_SECONDS = 4.0  # a buffer of 16 MiB takes a tenth of that on a machine at rest
 RECORD_BYTES = 8192
 READ_ALL, SIZE_BUFFER = 3, 10  # of syslog(2), linux/syslog.h
+CHARACTER_DEVICE, KMSG = 0o020000, (1, 11)  # as in Documentation/admin-guide/devices.txt
 
 
 def collect(path: str, *, seconds: float = MOST_SECONDS) -> EventsOrMissing:
@@ -88,7 +89,8 @@ def collect(path: str, *, seconds: float = MOST_SECONDS) -> EventsOrMissing:
         found = records(descriptor, end=end, most=1)
         if not found:  # /dev/null in place of /dev/kmsg reads like this
             return missing("the kernel's log is empty: a container does not see it", "denied")
-        together = at_once(found[0])
+        is_kernels = is_device(descriptor)
+        together = at_once(found[0]) if is_kernels else b""
         if together and not of_interest(together):
             return []
         whole = b"".join([*found, *records(descriptor, end=end)])
@@ -99,27 +101,41 @@ def collect(path: str, *, seconds: float = MOST_SECONDS) -> EventsOrMissing:
             return []
         from preflight.node.sources.kernel import events  # a healthy node's log needs no pattern
 
-        return events.parse(lines, now_s=time.monotonic())
+        return events.parse(lines, now_s=time.monotonic() if is_kernels else newest_s(whole))
     except OSError as error:
         return missing_because(error)
     finally:
         os.close(descriptor)
 
 
+def is_device(descriptor: int) -> bool:
+    """Whether an open file is the log of the kernel that runs here, and no file that was put in its place."""
+    status = os.fstat(descriptor)
+    return status.st_mode & 0o170000 == CHARACTER_DEVICE and status.st_rdev == os.makedev(*KMSG)
+
+
+def newest_s(whole: bytes) -> float:
+    """When the last record of a log was written: in a saved one, ages count from there."""
+    stamps = (line.split(b",", 3)[2:3] for line in whole.split(b"\n") if b";" in line)
+    return max((int(stamp[0]) for stamp in stamps if stamp and stamp[0].isdigit()), default=0) / 1e6
+
+
 def at_once(first: bytes) -> bytes:
     """The log in one call of the kernel, which takes two thirds of the time of a call for each record.
 
     Nothing where the call does not give all that /dev/kmsg does, as after `dmesg -C`, or where it is refused: `first`
-    is the oldest record there.
+    is the oldest record there. Its time alone would prove nothing: every log that has lost no line begins at 0.
     """
     fields = first.split(b",", 3)
+    text = first.partition(b";")[2].partition(b"\n")[0]
     try:
         held = bytes(2 * max(0, children.in_libc("klogctl", SIZE_BUFFER, b"", 0)))  # its lines are longer than records
         given = children.in_libc("klogctl", READ_ALL, held, len(held)) if held else 0
         since = b"[%5d.%06d]" % divmod(int(fields[2]), 1_000_000)
     except (OSError, AttributeError, IndexError, ValueError):  # no such call in this C library, or no record
         return b""
-    return held[:given] if given > 0 and since in held[: held.find(b"\n")] else b""
+    oldest = held[: held.find(b"\n")]  # <6>[    0.000000] Linux version ..., perhaps with the caller behind the time
+    return held[:given] if given > 0 and since in oldest and text and oldest.endswith(b" " + text) else b""
 
 
 def records(descriptor: int, *, end: float, most: float = float("inf")) -> list[bytes]:

@@ -1,5 +1,6 @@
 """Tests of preflight.node.sources.kernel.log."""
 
+import ctypes
 import os
 
 import pytest
@@ -58,6 +59,54 @@ def test_a_log_that_ends_within_a_line_was_cut_short(tmp_path):
     path = tmp_path / "kmsg"
     path.write_text("3,1,5000000,-;NVRM: loading NVIDIA UNIX\n3,2,6000000,-;NVRM: Xid (PCI:0000:13:00): 7")
     assert log.collect(os.fspath(path))["kind"] == "failed"
+
+
+FRESH = "5,0,0,-;Linux version 6.8.0 (of this node)\n3,1,9000000,-;NVRM: Xid (PCI:0000:07:00): 79, x\n"
+
+
+def answering(monkeypatch, text):
+    """Let klogctl of this machine answer a text."""
+
+    def klogctl(_name, kind, held, _size):
+        if kind == log.SIZE_BUFFER:
+            return 1 << 12
+        ctypes.memmove(ctypes.c_char_p(held), text, len(text))
+        return len(text)
+
+    monkeypatch.setattr(log.children, "in_libc", klogctl)
+
+
+@pytest.mark.parametrize("seconds", [b"    0.000000", b"12345.678901"])
+def test_a_log_in_a_files_place_is_read_and_not_that_of_this_machine(tmp_path, monkeypatch, seconds):
+    """Whatever this machine's own log begins with: the same time as the file's, or another."""
+    answering(monkeypatch, b"<5>[%s] Linux version 6.8.0 (of this node)\n<6>[%s] all is well\n" % (seconds, seconds))
+    path = tmp_path / "kmsg"
+    path.write_text(FRESH)
+    assert [event["code"] for event in log.collect(os.fspath(path))] == [79]
+
+
+@pytest.mark.parametrize(
+    ("oldest", "is_taken"),
+    [
+        (b"<5>[    0.000000] Linux version 6.8.0 (of this node)", True),
+        (b"<5>[    0.000000][    T0] Linux version 6.8.0 (of this node)", True),
+        (b"<5>[    0.000000] Linux version 6.1.0 (of another)", False),
+        (b"<5>[    0.000001] Linux version 6.8.0 (of this node)", False),
+    ],
+)
+def test_the_kernels_log_is_taken_at_once_where_it_begins_with_the_same_line(monkeypatch, oldest, is_taken):
+    """Its time is no proof: the log of every machine that has lost no line begins at 0."""
+    answering(monkeypatch, oldest + b"\n<6>[    1.000000] more\n")
+    together = log.at_once(FRESH.partition("\n")[0].encode() + b"\n")
+    assert together.partition(b"\n")[0] == (oldest if is_taken else b"")
+
+
+def test_ages_in_a_saved_log_count_from_its_last_line(tmp_path, monkeypatch):
+    """How long this machine has been up is nothing about another."""
+    path = tmp_path / "kmsg"
+    path.write_text(FRESH + "6,2,69000000,-;the last line\n")
+    monkeypatch.setattr(log.time, "monotonic", lambda: 5.0)
+    assert [event["age_seconds"] for event in log.collect(os.fspath(path))] == [60.0]
 
 
 @pytest.mark.parametrize("first", [b"6,1,1,-;of another machine\n", b"no record\n", b"6,1\n", b"6,1,x,-;y\n", b""])
