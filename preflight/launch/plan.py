@@ -23,6 +23,7 @@ class Slurm:
     has_directives: bool = True
     allocated: Field[int] = None  # the nodes of the script, where the command around is a step that says its own
     groups: tuple[Mapping[str, Field[str]], ...] = ()  # of a heterogeneous job, the first of them `options` itself
+    some_nodes: bool = False  # whether the command around is a step that names itself which of the nodes it runs on
 
     def number(self, *names: str) -> Field[int]:
         """The first of these options that is there, as a number."""
@@ -138,7 +139,7 @@ class Plan:
         if self.slurm is None or "srun" not in self.wraps:
             return False
         is_aside = self.in_background and firm(self.slurm.number("nodes")) == 1
-        return bool(self.loop) or is_aside or self.slurm.options.get("nodelist") is not None
+        return bool(self.loop) or is_aside or self.slurm.some_nodes
 
     @property
     def is_logged_in(self) -> bool:
