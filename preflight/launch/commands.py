@@ -32,6 +32,7 @@ TALK = frozenset(
     """
     )
 )
+LAUNCHER_WORDS = 100  # among which a launcher's name stands, with Python's own options before it
 KEEP_FOLDER = frozenset({"srun", "mpirun", "mpiexec", "jsrun"})  # they start their tasks where they are started
 Read = Callable[[Reader, tuple[Word, ...], tuple[str, ...]], Plan | None]
 # The words of a program, or the name of a module -> the reader of the words that follow.
@@ -154,7 +155,7 @@ def _stands_in(program: tuple[str, ...], names: list[str]) -> bool:
 
 
 def _plan_at(command: Command, context: Context, names: list[str], place: int) -> Plan | None:
-    found = _launcher_at(names[place:])
+    found = _launcher_at(names[place : place + LAUNCHER_WORDS])
     if found is None:
         return None
     read, words_of_it = found
