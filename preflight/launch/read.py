@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from preflight.errors import UsageError
 from preflight.launch.launchers.accelerate.command import config_plan
 from preflight.launch.launchers.mpirun.command import is_a_list, reads_alone
 from preflight.launch.plan import LaunchFiles, Skip
@@ -14,6 +15,7 @@ from preflight.launch.reading.makefile import as_script, is_makefile
 from preflight.launch.reading.scripts import judge_scripts
 from preflight.launch.text import form
 from preflight.launch.text.marks import clean
+from preflight.launch.text.shell import is_too_deep
 
 
 def read_files(patterns: Iterable[str]) -> LaunchFiles:
@@ -31,6 +33,8 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
     for name in texts:
         texts[name] = text = meant(bundle, name, as_script(texts[name]) if is_makefile(name) else texts[name])
         if take(bundle, name, text) == "shell":
+            if is_too_deep(text):
+                raise UsageError(f"{name}: nested too deep")
             scripts.append(name)
             bundle.problems.extend(form.carriage_returns(raw[name], name))
     judge_scripts(bundle, {name: texts[name] for name in scripts}, look_beside=look_beside)

@@ -161,7 +161,7 @@ def sourced(script: Script, path: str) -> None:
     if found is not None:
         here = script.scope
         inner = Scope(Marks(path, here.marks.unknowns), 1, here.variables, None, here.per_node, here.in_container)
-        inner.load = here.load
+        inner.load, inner.letters = here.load, here.letters
         Script(
             inner,
             script.load,

@@ -17,12 +17,26 @@ NESTING_LIMIT = 5
 WALK_LIMIT = 120
 STEPS_LIMIT = 20_000
 COMMANDS_LIMIT = 2_000
+DEPTH_LIMIT = 4_000
+PARENTHESIS = re.compile("[()]")
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 REMOTE = frozenset({"ssh", "pdsh", "clush", "srun", "mpirun", "mpiexec", "parallel-ssh", "kubectl", "pssh"})
 REMOTE |= {"jsrun", "blaunch", "pbsdsh", "pbs_tmrsh", "rsh", "qrsh"}
 CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot", "udocker", "shifter"})
 ARGUMENT = re.compile(r"\$\{?[0-9@*#]\}?|\$\{[0-9]+[#%:=-][^}]*\}")
 EXPORTING = {"export": True, "declare": False, "typeset": False, "local": False, "readonly": False}
+
+
+def is_too_deep(text: str) -> bool:
+    """Whether more parentheses are open at one place than any script has."""
+    if text.count("(") <= DEPTH_LIMIT:
+        return False
+    opened = 0
+    for found in PARENTHESIS.finditer(text):
+        opened = max(0, opened + (1 if found[0] == "(" else -1))
+        if opened > DEPTH_LIMIT:
+            return True
+    return False
 
 
 def is_container(outer: Iterable[str]) -> bool:
@@ -267,5 +281,10 @@ def _parser() -> Any:
 
 
 def parse(text: str) -> Any:
-    """The syntax tree of a script; the grammar takes what is broken as far as it goes."""
+    """The syntax tree of a script; the grammar takes what is broken as far as it goes.
+
+    What is nested too deep is not looked into: to mend it, the grammar would try for minutes.
+    """
+    if is_too_deep(text):
+        text = "("
     return _parser().parse(text.encode("utf-8", "replace")).root_node
