@@ -50,6 +50,20 @@ class Granted:
 
 
 @dataclass(frozen=True)
+class Unset:
+    """A variable that a start reads, and that no given file, launcher, scheduler or platform sets."""
+
+    name: str
+    holds: str  # what it is to say: "address", "number", "file", "argument"
+    value: Unknown
+
+    @property
+    def where(self) -> Where:
+        """Where it is read."""
+        return self.value.where
+
+
+@dataclass(frozen=True)
 class Plan:
     """One launch as a file tells it. ``start`` says what runs it: each node by hand, or one command for all of them."""
 
@@ -87,6 +101,7 @@ class Plan:
     command: str = ""
     folder: str = ""  # where it is started, in full; "" where the script does not say
     config: str = ""  # the text of the accelerate file behind it
+    unset: tuple[Unset, ...] = ()  # what it takes from variables that nothing is known to set
 
     def setting(self, name: str) -> Any:
         """The value of a setting of the tool, None where the file does not tell it."""
@@ -195,6 +210,7 @@ class Skip:
     file: str
     line: int
     reason: str
+    of_start: bool = False  # whether it is a start of a job that is not judged, or not wholly
 
 
 @dataclass(frozen=True)
@@ -262,6 +278,11 @@ class LaunchFiles:
 
         reported = any(map(is_of_a_job, (name for _, values in self.variables for name in values)))
         return known or reported or bool(self.hostfiles) or any(config.says_something for config in self.batches)
+
+    @property
+    def unjudged(self) -> tuple[Skip, ...]:
+        """The starts of a job that could not be judged."""
+        return tuple(skip for skip in self.skips if skip.of_start)
 
     @property
     def are_open(self) -> bool:

@@ -13,6 +13,7 @@ from preflight.launch.reading.bundle import Bundle, expanded, meant, read_file
 from preflight.launch.reading.files import take, unread
 from preflight.launch.reading.makefile import as_script, is_makefile
 from preflight.launch.reading.scripts import judge_scripts
+from preflight.launch.reading.unset import with_unset
 from preflight.launch.text import form
 from preflight.launch.text.marks import clean
 from preflight.launch.text.shell import is_too_deep
@@ -51,6 +52,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         if not reads_alone(bundle.plans, name) and not is_a_list(bundle.plans):
             bundle.problems.extend(problems)
     unread(bundle)
+    bundle.plans = [with_unset(plan, bundle.texts) for plan in bundle.plans]
     order = {name: place for place, name in enumerate(texts)}
     plans = sorted(bundle.plans, key=lambda plan: order.get(plan.where.file, len(order)))
     return LaunchFiles(

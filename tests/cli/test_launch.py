@@ -181,7 +181,7 @@ def test_a_node_whose_answers_cannot_be_read_is_not_silent():
             "cluster.sh is not given",
         ),
         ("torchrun --standalone --nproc_per_node=8 t.py\n", 0, "1 start of a job read"),
-        ("torchrun --standalone --nproc_per_node=8 $EXTRA_ARGS t.py\n", 0, "$EXTRA_ARGS stands for is unknown here"),
+        ("torchrun --standalone --nproc_per_node=8 $EXTRA_ARGS t.py\n", 5, "$EXTRA_ARGS stands for is unknown here"),
     ],
 )
 def test_what_is_not_judged_is_said_and_alone_is_5(run, tmp_path, text, code, words):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
 
-from preflight.launch.field import Sourced
 from preflight.launch.launchers.slurm import read_directives
 from preflight.launch.rules.check import check_texts
 from tests.launch import truth
@@ -19,8 +19,8 @@ def with_line(text: str, form: str) -> str:
     slurm = read_directives(text, "job.sbatch")
     if slurm is None:
         return text
-    asked = slurm.number("nodes")
-    count = asked.value if isinstance(asked, Sourced) and 0 < asked.value < 1000 else 1
+    asked = re.search(r"(?:--nodes[= ]|-N ?)([1-9]\d{0,2})\b", text)
+    count = asked[1] if asked else "1"
     lines = text.split("\n")
     place = next(at for at, line in enumerate(lines) if line.startswith("#SBATCH"))
     lines.insert(place + 1, form.format(hosts=f"gpu[1-{count}]"))

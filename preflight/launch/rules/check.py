@@ -33,6 +33,7 @@ from preflight.launch.rules import (
     ranks,
     scripts,
     settings,
+    unset,
     variables,
 )
 from preflight.launch.rules.groups import groups
@@ -57,9 +58,9 @@ GROUP_RULES = (*ranks.GROUP_RULES, *agreement.GROUP_RULES, *addresses.GROUP_RULE
 FILES_RULES = (
     scripts.options_are_continued,
     *ranks.FILES_RULES,
-    *addresses.FILES_RULES,
     *counts.FILES_RULES,
     *variables.FILES_RULES,
+    *unset.FILES_RULES,
     *order.FILES_RULES,
     *mpi.FILES_RULES,
 )

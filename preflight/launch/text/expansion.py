@@ -38,6 +38,7 @@ ASKS_FILE = re.compile(
     r"(?:(?P<first>head\s+-(?:n\s*)?1|sed\s+-n\s+[\"']?1p[\"']?)|(?P<counts>wc\s+-l\s*<|grep\s+-c\s+(?:'\^'|\"\^\"|\^|''|\"\"|\.))"
     r"|cat|<)\s*(?P<path>[\w./${}\"'-]+)"
 )
+LOCATED = re.compile(r"[$(`\s]*(?:which|command -v|type -[pP])\s+([\w.+-]+)[)`\s]*")
 COUNTED = re.compile(r"\$\(\(\s*(?:(\w+)\s*\+\+|\+\+\s*(\w+))\s*\)\)")
 UNDERSCORED = re.compile(r"(?<!\\)\$_\w+")  # which the grammar takes for plain letters in ${NAME:-$_default}
 SEQUENCE = re.compile(r"seq\s+(?:(\d{1,5})\s+)?(\d{1,5})")
@@ -171,6 +172,9 @@ class Scope:
             counted = SEQUENCE.fullmatch(source(node)[2:-1].strip())
             if counted and not quoted:
                 return [str(n) for n in range(int(counted[1] or 1), int(counted[2]) + 1)[:WORDS_LIMIT]]
+            located = LOCATED.fullmatch(source(node))
+            if located:  # the program is the one of that name, wherever it lies
+                return [located[1]]
             lines = self._of_a_file(node)
             if lines is not None:
                 return self._split(["\n".join(lines)], quoted=quoted)

@@ -89,6 +89,7 @@ def load(text: str, file: str) -> list[Located]:
 def _refuse_depth(text: str, file: str) -> None:
     """UsageError for a file nested too deep: libyaml's composer, unlike its parser, would recurse until it crashes."""
     depth = 0
+    event: Any
     for event in yaml.parse(text, Loader=Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEPTH_LIMIT:

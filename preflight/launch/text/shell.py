@@ -115,6 +115,8 @@ class Script:
     conditions: int = 0
     steps: list[int] = field(default_factory=lambda: [0])
     is_torn: bool = False
+    ended: int = 0  # the line of an `exit` that stands by itself: nothing behind it runs
+    unread: list[tuple[str, int]] = field(default_factory=list)  # files that it sources and that are not given
     # A text for another node is looked into where it holds one of these.
     launch_words: tuple[str, ...] = ("",)
     loop: str = ""  # the kind of loop that this is a turn of, and whether nobody waits for its end
@@ -128,7 +130,7 @@ class Script:
     def run(self, node: Any, depth: int = 0) -> None:
         """Walk one node and what is below it."""
         self.steps[0] += 1
-        if depth > WALK_LIMIT or self.steps[0] > STEPS_LIMIT or len(self.commands) > COMMANDS_LIMIT:
+        if self.ended or depth > WALK_LIMIT or self.steps[0] > STEPS_LIMIT or len(self.commands) > COMMANDS_LIMIT:
             return
         handler = self.handlers.get(node.type)
         if handler is not None:
@@ -204,6 +206,7 @@ class Script:
             batches=self.batches,
             starts=self.starts,
             stdin=self.stdin,
+            unread=self.unread,
         )
 
     def nested_in(self, inner: Inner, outer: tuple[str, ...], scope: Scope) -> None:
