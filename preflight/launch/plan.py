@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.ledger.findings import Edit, Finding, Verdict, Where
+from preflight.tables.launch_rules import VERDICTS
 
 if TYPE_CHECKING:
     from preflight.launch.launcher import FieldNames, Launcher
@@ -300,7 +301,9 @@ def problem(
     nodes: tuple[str, ...] = (),
     edits: tuple[Edit, ...] = (),
 ) -> Finding:
-    """A finding of a launch rule, its places in the order given and each once."""
+    """A finding of a launch rule, its places in the order given and each once; KeyError for one of no known rule."""
+    if str(verdict) not in VERDICTS[rule]:
+        raise ValueError(f"launch.{rule} gives {', '.join(VERDICTS[rule])}, and never {verdict}")
     return Finding(f"launch.{rule}", verdict, nodes, message, fix, tuple(dict.fromkeys(where)), edits=edits)
 
 
