@@ -60,6 +60,8 @@ class Context:
 def plan_of(command: Command, context: Context) -> Plan | None:
     """The plan of a command, None where it launches nothing."""
     names = [word.plain.rpartition("/")[2] for word in command.words]
+    if names[0] == "command" and names[1:2] in (["-v"], ["-V"]):
+        return None
     if names[0] in TALK or (names[0] in ("uv", "conda", "poetry", "sudo") and "install" in names[1:4]):
         return None
     for place, name in enumerate(names):

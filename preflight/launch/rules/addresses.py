@@ -68,6 +68,20 @@ def address_comes_from_an_address(plan: Plan) -> Iterable[Finding]:
 BRIDGE = re.compile(r"172\.17\.\d{1,3}\.\d{1,3}\Z")  # docker0, as it comes
 
 
+ALL_ADDRESSES = re.compile(r"\bhostname\s+(-I|--all-ip-addresses)\s*[)`]")
+
+
+def address_is_one(plan: Plan) -> Iterable[Finding]:
+    """`hostname -I` prints every address of the machine, each with a blank behind it."""
+    address = plan.master_address
+    if isinstance(address, Unknown) and plan.may_span_nodes and ALL_ADDRESSES.search(address.expression):
+        message = (
+            f"{address.expression} is every address of the machine, with a blank behind the last: in an option the"
+            " shell splits it there, and as a value it is no host name"
+        )
+        yield warn("master_address_is_an_address", message, address.where, fix="$(hostname -I | awk '{print $1}')")
+
+
 def address_is_given(plan: Plan) -> Iterable[Finding]:
     """Without an address every launcher falls back to the node itself."""
     if plan.master_address is not None or not plan.spans_nodes or plan.is_opaque or plan.is_standalone:
@@ -272,6 +286,7 @@ def rendezvous_id_is_one(plan: Plan) -> Iterable[Finding]:
 PLAN_RULES = (
     address_is_an_address,
     address_comes_from_an_address,
+    address_is_one,
     address_is_given,
     address_leads_elsewhere,
     address_is_the_same_everywhere,

@@ -43,6 +43,7 @@ from preflight.redact import without_secrets
 
 HOLES, HOLE = "launch.placeholders_are_filled_in", re.compile(r"<[\w -]+>")
 PLAN_RULES = (
+    scripts.program_is_given,
     *ranks.PLAN_RULES,
     *addresses.PLAN_RULES,
     *ports.PLAN_RULES,

@@ -32,6 +32,16 @@ HEAVY = re.compile(
 )
 
 
+def program_is_given(plan: Plan) -> Iterable[Finding]:
+    """A launcher without a program to start prints its usage and stops."""
+    is_read = plan.program is None and not plan.is_opaque and "help" not in plan.settings
+    # `torchrun` among other words may be asked for its place, or its version
+    is_start = plan.settings or " " not in plan.command
+    if is_read and is_start and plan.command and plan.launcher.name in ("torchrun", "accelerate", "deepspeed"):
+        message = f"{plan.launcher.name} is given no program and stops: the following arguments are required"
+        yield fail("program_is_given", message, plan.where)
+
+
 def script_problems(script: ScriptFile) -> Iterable[Finding]:
     """What only the script as a whole tells."""
     yield from _downloads(script.commands, script.plans, script.marks)
