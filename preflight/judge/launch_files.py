@@ -27,7 +27,7 @@ def record(ledger: Ledger, files: LaunchFiles, cluster: Cluster, names: tuple[st
         ledger.record(finding)
     ledger.expect(JUDGED, names)
     count = len(files.plans)
-    open_ends = [f"{skip.file}:{skip.line}: {skip.reason}" for skip in files.unjudged]
+    open_ends = [f"{skip.file}:{skip.line}: {skip.reason}" for skip in files.unjudged if not skip.is_template]
     open_ends += [
         f"{unset.where.file}:{unset.where.line}: ${unset.name} is set nowhere in these files"
         for plan in files.plans

@@ -212,6 +212,7 @@ class Skip:
     line: int
     reason: str
     of_start: bool = False  # whether it is a start of a job that is not judged, or not wholly
+    is_template: bool = False  # whether it leaves all counts and addresses to whoever starts it
 
 
 @dataclass(frozen=True)

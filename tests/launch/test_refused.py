@@ -105,7 +105,10 @@ def test_all_addresses_of_a_host_are_no_address(text, is_told):
 def test_a_file_in_another_encoding_is_refused_as_its_own_reader_does(name, tmp_path, monkeypatch):
     """accelerate opens its file as UTF-8: a comment in GBK stops it like any other line."""
     monkeypatch.chdir(tmp_path)
-    texts = {"a.json": '{"num_machines": 1, "num_processes": 8, "x": "主节点"}', "a.yaml": "# 主节点\nnum_machines: 1\n"}
+    texts = {
+        "a.json": '{"num_machines": 1, "num_processes": 8, "x": "主节点"}',
+        "a.yaml": "# 主节点\nnum_machines: 1\n",
+    }
     (tmp_path / name).write_bytes(texts[name].encode("gbk"))
     found = [one for one in check_files(read_files([name])) if one.check == "launch.letters_are_plain"]
     assert [str(one.verdict) for one in found] == ["fail"]

@@ -145,7 +145,7 @@ def _judged(bundle: Bundle, walks: Sequence[Walked], *, has_started: bool, look_
     bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), walks[0].read.marks, walks[0].slurm))
     bundle.plans.extend(plans)
     bundle.skips.extend(
-        Skip(name, line, f"not judged: {reason}", of_start=True)
+        Skip(name, line, f"not judged: {reason}", of_start=True, is_template="come from outside" in reason)
         for reason, line in list(unknowns.items())[:UNKNOWNS_LIMIT]
     )
     if plans or unknowns:
