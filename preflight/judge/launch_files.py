@@ -32,6 +32,7 @@ def record(ledger: Ledger, files: LaunchFiles, cluster: Cluster, names: tuple[st
         f"{unset.where.file}:{unset.where.line}: ${unset.name} is set nowhere in these files"
         for plan in files.plans
         for unset in plan.unset
+        if unset.holds != "argument"  # the program's own, which a warning tells: ranks and their places are known
     ]
     if open_ends:
         message = f"a start in the launch files could not be judged: {'; '.join(open_ends[:4])}"
