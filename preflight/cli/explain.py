@@ -17,6 +17,7 @@ from preflight.options.settings import Settings
 from preflight.plugin import checks_folder
 from preflight.redact import without_secrets
 from preflight.report.language import ENGLISH, Language
+from preflight.tables.launch_rules import TEXTS, VERDICTS
 from preflight.tables.variable_names import ROWS
 
 SHOWN_WHOLE = 6  # of more than so many only the best are shown whole, the others by their first lines
@@ -25,7 +26,7 @@ LISTED = 30
 SCATTERED, UNRELATED = 4, 9
 VARIABLE, THRESHOLD = "a variable of the job", "a threshold"
 LAUNCH = Path(__file__).parents[1] / "launch"
-PROBLEMS = ("fail", "warn", "problem")  # what the functions of launch rules call with the name of the rule
+PROBLEMS = ("fail", "warn", "problem")  # what functions of launch rules call
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def _checks() -> Iterator[Entry]:
 
 def _rules() -> Iterator[Entry]:
     """Each rule about launch files with the docstring of the function that finds it broken."""
-    found: dict[str, Entry] = {}
+    found = dict(TEXTS)
     for path in sorted(LAUNCH.rglob("*.py")):
         source = path.read_text(encoding="utf-8")
         if not any(f"{name}(" in source for name in PROBLEMS):
@@ -151,20 +152,16 @@ def _rules() -> Iterator[Entry]:
         for node in (*tops, *methods):
             if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node)):
                 for name in _rules_reported_by(node):
-                    found.setdefault(name, Entry(f"launch.{name}", "a rule about launch files", text))
-    yield from found.values()
+                    found.setdefault(name, text)
+    for name in VERDICTS:
+        yield Entry(f"launch.{name}", "a rule about launch files", found[name])
 
 
 def _rules_reported_by(function: ast.FunctionDef) -> Iterator[str]:
+    """The names of rules that stand in a function, however they reach the finding."""
     for node in ast.walk(function):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in PROBLEMS:
-            for word in node.args[:2]:
-                if (
-                    isinstance(word, ast.Constant)
-                    and isinstance(word.value, str)
-                    and re.fullmatch("[a-z_]+", word.value)
-                ):
-                    yield word.value
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in VERDICTS:
+            yield node.value
 
 
 def _causes() -> Iterator[Entry]:

@@ -47,7 +47,7 @@ def check(
 ) -> int:
     """``preflight launch check``: 1 on a fail, 0 when silent or warned.
 
-    3 when a host named did not answer, 5 when nothing in the files could be judged.
+    3 when a host named did not answer, 5 when a start of a job, or all of the files, could not be judged.
     """
     files = read_files(patterns)
     cluster: Cluster | None = None
@@ -90,13 +90,13 @@ def check(
 
 
 def _exit_code(findings: Sequence[Finding], files: LaunchFiles, *, is_whole: bool) -> int:
-    """1 on a fail, 3 where not all was measured (`is_whole`: every node answered), 5 where a file was not judged."""
+    """1 on a fail, 3 where not all was measured (`is_whole`: every node answered), 5 where a start was not judged."""
     verdicts = {finding.verdict for finding in findings}
     if Verdict.FAIL in verdicts:
         return 1
     if Verdict.ERROR in verdicts or not is_whole:
         return 3
-    return 0 if files.are_judged and not files.are_open else 5
+    return 5 if files.unjudged or not files.are_judged or files.are_open else 0
 
 
 def port_findings(run: Run, files: LaunchFiles) -> tuple[Finding, ...]:

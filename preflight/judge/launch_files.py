@@ -27,7 +27,17 @@ def record(ledger: Ledger, files: LaunchFiles, cluster: Cluster, names: tuple[st
         ledger.record(finding)
     ledger.expect(JUDGED, names)
     count = len(files.plans)
-    if files.are_judged:
+    open_ends = [f"{skip.file}:{skip.line}: {skip.reason}" for skip in files.unjudged if not skip.is_template]
+    open_ends += [
+        f"{unset.where.file}:{unset.where.line}: ${unset.name} is set nowhere in these files"
+        for plan in files.plans
+        for unset in plan.unset
+        if unset.holds != "argument"  # the program's own, which a warning tells: ranks and their places are known
+    ]
+    if open_ends:
+        message = f"a start in the launch files could not be judged: {'; '.join(open_ends[:4])}"
+        ledger.record(Finding(JUDGED, Verdict.ERROR, names, message))
+    elif files.are_judged:
         words = f"{count} start{'s' * (count != 1)} of a job read from the files"
         ledger.record(Finding(JUDGED, Verdict.PASS, names, words))
     else:

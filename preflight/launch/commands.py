@@ -32,6 +32,7 @@ TALK = frozenset(
     """
     )
 )
+LAUNCHER_WORDS = 100  # among which a launcher's name stands, with Python's own options before it
 KEEP_FOLDER = frozenset({"srun", "mpirun", "mpiexec", "jsrun"})  # they start their tasks where they are started
 Read = Callable[[Reader, tuple[Word, ...], tuple[str, ...]], Plan | None]
 # The words of a program, or the name of a module -> the reader of the words that follow.
@@ -59,6 +60,8 @@ class Context:
 def plan_of(command: Command, context: Context) -> Plan | None:
     """The plan of a command, None where it launches nothing."""
     names = [word.plain.rpartition("/")[2] for word in command.words]
+    if names[0] == "command" and names[1:2] in (["-v"], ["-V"]):
+        return None
     if names[0] in TALK or (names[0] in ("uv", "conda", "poetry", "sudo") and "install" in names[1:4]):
         return None
     for place, name in enumerate(names):
@@ -154,7 +157,7 @@ def _stands_in(program: tuple[str, ...], names: list[str]) -> bool:
 
 
 def _plan_at(command: Command, context: Context, names: list[str], place: int) -> Plan | None:
-    found = _launcher_at(names[place:])
+    found = _launcher_at(names[place : place + LAUNCHER_WORDS])
     if found is None:
         return None
     read, words_of_it = found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.ledger.findings import Edit, Finding, Verdict, Where
+from preflight.tables.launch_rules import VERDICTS
 
 if TYPE_CHECKING:
     from preflight.launch.launcher import FieldNames, Launcher
@@ -23,6 +24,7 @@ class Slurm:
     has_directives: bool = True
     allocated: Field[int] = None  # the nodes of the script, where the command around is a step that says its own
     groups: tuple[Mapping[str, Field[str]], ...] = ()  # of a heterogeneous job, the first of them `options` itself
+    some_nodes: bool = False  # whether the command around is a step that names itself which of the nodes it runs on
 
     def number(self, *names: str) -> Field[int]:
         """The first of these options that is there, as a number."""
@@ -46,6 +48,20 @@ class Granted:
     nodes: Field[int] = None
     most: Field[int] = None
     gpus: Field[int] = None
+
+
+@dataclass(frozen=True)
+class Unset:
+    """A variable that a start reads, and that no given file, launcher, scheduler or platform sets."""
+
+    name: str
+    holds: str  # what it is to say: "address", "number", "file", "argument"
+    value: Unknown
+
+    @property
+    def where(self) -> Where:
+        """Where it is read."""
+        return self.value.where
 
 
 @dataclass(frozen=True)
@@ -86,6 +102,7 @@ class Plan:
     command: str = ""
     folder: str = ""  # where it is started, in full; "" where the script does not say
     config: str = ""  # the text of the accelerate file behind it
+    unset: tuple[Unset, ...] = ()  # what it takes from variables that nothing is known to set
 
     def setting(self, name: str) -> Any:
         """The value of a setting of the tool, None where the file does not tell it."""
@@ -138,7 +155,7 @@ class Plan:
         if self.slurm is None or "srun" not in self.wraps:
             return False
         is_aside = self.in_background and firm(self.slurm.number("nodes")) == 1
-        return bool(self.loop) or is_aside or self.slurm.options.get("nodelist") is not None
+        return bool(self.loop) or is_aside or self.slurm.some_nodes
 
     @property
     def is_logged_in(self) -> bool:
@@ -194,6 +211,8 @@ class Skip:
     file: str
     line: int
     reason: str
+    of_start: bool = False  # whether it is a start of a job that is not judged, or not wholly
+    is_template: bool = False  # whether it leaves all counts and addresses to whoever starts it
 
 
 @dataclass(frozen=True)
@@ -264,6 +283,11 @@ class LaunchFiles:
         return known or reported or bool(self.hostfiles) or any(config.says_something for config in self.batches)
 
     @property
+    def unjudged(self) -> tuple[Skip, ...]:
+        """The starts of a job that could not be judged."""
+        return tuple(skip for skip in self.skips if skip.of_start)
+
+    @property
     def are_open(self) -> bool:
         """Whether they are starts alone that leave everything to whoever calls them: nothing in them can be wrong."""
         others = self.hostfiles or self.batches or self.variables
@@ -279,7 +303,9 @@ def problem(
     nodes: tuple[str, ...] = (),
     edits: tuple[Edit, ...] = (),
 ) -> Finding:
-    """A finding of a launch rule, its places in the order given and each once."""
+    """A finding of a launch rule, its places in the order given and each once; KeyError for one of no known rule."""
+    if str(verdict) not in VERDICTS[rule]:
+        raise ValueError(f"launch.{rule} gives {', '.join(VERDICTS[rule])}, and never {verdict}")
     return Finding(f"launch.{rule}", verdict, nodes, message, fix, tuple(dict.fromkeys(where)), edits=edits)
 
 

@@ -15,8 +15,10 @@ from preflight.launch.reading.files import take, unread
 from preflight.launch.reading.makefile import as_script, is_makefile
 from preflight.launch.reading.named import of_other_machines
 from preflight.launch.reading.scripts import judge_scripts
+from preflight.launch.reading.unset import with_unset
 from preflight.launch.text import form
 from preflight.launch.text.marks import clean
+from preflight.launch.text.shell import is_too_deep
 
 
 def read_files(patterns: Iterable[str]) -> LaunchFiles:
@@ -34,6 +36,8 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
     for name in texts:
         texts[name] = text = meant(bundle, name, as_script(texts[name]) if is_makefile(name) else texts[name])
         if take(bundle, name, text) == "shell":
+            if is_too_deep(text):
+                raise UsageError(f"{name}: nested too deep")
             scripts.append(name)
             bundle.problems.extend(form.carriage_returns(raw[name], name))
     judge_scripts(bundle, {name: texts[name] for name in scripts}, look_beside=look_beside)
@@ -54,6 +58,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         if not reads_alone(bundle.plans, name) and not is_a_list(bundle.plans):
             bundle.problems.extend(problems)
     unread(bundle)
+    bundle.plans = [with_unset(plan, bundle.texts) for plan in bundle.plans]
     order = {name: place for place, name in enumerate(texts)}
     plans = sorted(bundle.plans, key=lambda plan: order.get(plan.where.file, len(order)))
     return LaunchFiles(

@@ -35,6 +35,8 @@ def ranks_table(plans: Iterable[Plan], cluster: Cluster | None = None) -> tuple[
     if not wanted:
         return ()
     first = wanted[0]
+    if any(unset.holds in ("address", "number") for plan in wanted for unset in plan.unset):
+        return ()  # which ranks there are depends on variables that nothing sets
     if first.is_by_hand:
         return _by_hand([plan for plan in wanted if plan.is_by_hand], cluster)
     nodes = firm(first.nodes) or (cluster.hosts if cluster is not None else None)

@@ -184,10 +184,17 @@ def test_a_node_whose_answers_cannot_be_read_is_not_silent():
             "cluster.sh is not given",
         ),
         ("torchrun --standalone --nproc_per_node=8 t.py\n", 0, "1 start of a job read"),
-        ("torchrun --standalone --nproc_per_node=8 $EXTRA_ARGS t.py\n", 0, "$EXTRA_ARGS stands for is unknown here"),
+        ("accelerate launch --config_file missing.yaml t.py\n", 5, "missing.yaml is not given"),
+        ("exit 0\ntorchrun --standalone --nproc_per_node=8 t.py\n", 5, "line 1, where `exit` ends the script"),
+        ("if false; then\n  torchrun --standalone t.py\nfi\n", 5, "no command of a known launcher"),
+        ("false && torchrun --standalone t.py\n", 5, "no command of a known launcher"),
+        ("source ./nowhere.sh\ntorchrun --standalone --nproc_per_node=8 t.py\n", 5, "nowhere.sh sets is unknown"),
+        ("T=$(which torchrun)\nsrun $T --standalone --nproc_per_node=8 t.py\n", 0, "1 start of a job read"),
+        ("T=$(./find torchrun)\nsrun $T --standalone --nproc_per_node=8 t.py\n", 5, "no command of a known launcher"),
+        ("torchrun --standalone --nproc_per_node=8 $EXTRA_ARGS t.py\n", 5, "$EXTRA_ARGS stands for is unknown here"),
     ],
 )
-def test_what_is_not_judged_is_said_and_alone_is_5(run, tmp_path, text, code, words):
+def test_what_is_not_judged_is_said_and_never_0(run, tmp_path, text, code, words):
     """By its line; never silence with 0."""
     (tmp_path / "x.sh").write_text(text)
     done = run("launch", "check", "x.sh")
@@ -195,6 +202,18 @@ def test_what_is_not_judged_is_said_and_alone_is_5(run, tmp_path, text, code, wo
     assert done.returncode == code, done.stdout
     assert words in done.stdout
     assert done.stdout.count("not judged") == (words != "1 start of a job read")
+    assert (code == 5) == ("nothing wrong found" not in done.stdout)
+
+
+def test_a_start_that_is_not_judged_beside_one_that_is_keeps_the_code_from_0(run, tmp_path):
+    """In one file or in two, in whichever order: the one that was judged does not speak for the other."""
+    (tmp_path / "a.sh").write_text("torchrun --standalone --nproc_per_node=8 t.py\n")
+    (tmp_path / "b.sh").write_text("accelerate launch --config_file missing.yaml t.py\n")
+    (tmp_path / "c.sh").write_text((tmp_path / "b.sh").read_text() + (tmp_path / "a.sh").read_text())
+    (tmp_path / "d.sh").write_text("pip install torch\n")
+    codes = [run("launch", "check", *names.split()).returncode for names in ("a.sh", "a.sh b.sh", "b.sh a.sh", "c.sh")]
+    assert codes == [0, 5, 5, 5]
+    assert run("launch", "check", "a.sh", "d.sh").returncode == 0
 
 
 def test_diff_is_a_patch_and_nothing_else(run, tmp_path):

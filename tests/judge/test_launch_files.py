@@ -68,6 +68,24 @@ def test_no_secret_is_recorded(tmp_path):
         ({"start.sh": "echo hello\n"}, Verdict.ERROR, "nothing in the launch files could be judged"),
         ({"x.yaml": "a: 1\n"}, Verdict.ERROR, "nothing in the launch files could be judged: x.yaml:1: "),
         ({"run.sh": "torchrun --nproc_per_node=2 train.py\n"}, Verdict.PASS, "1 start of a job read from the files"),
+        (
+            {"run.sh": "torchrun --nnodes=2 --rdzv_backend=c10d --rdzv_endpoint=$HOST_NODE_ADDR t.py\n"},
+            Verdict.ERROR,
+            "a start in the launch files could not be judged: run.sh:1: $HOST_NODE_ADDR is set nowhere",
+        ),
+        (
+            {"run.sh": "torchrun --nnodes=2 --rdzv_backend=c10d --rdzv_endpoint=$head_node_ip:29500 t.py\n"},
+            Verdict.ERROR,
+            "a start in the launch files could not be judged: run.sh:1: $head_node_ip is set nowhere",
+        ),
+        (
+            {
+                "a.sh": "torchrun --standalone --nproc_per_node=8 t.py\n",
+                "b.sh": "accelerate launch --config_file missing.yaml t.py\n",
+            },
+            Verdict.ERROR,
+            "a start in the launch files could not be judged: b.sh:1: not judged: missing.yaml is not given",
+        ),
     ],
 )
 def test_files_of_which_nothing_could_be_judged_are_an_error_of_the_run(texts, verdict, words):

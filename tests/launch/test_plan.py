@@ -69,10 +69,12 @@ def test_the_first_of_several_options_counts():
 
 def test_a_finding_names_each_place_once_in_its_order():
     """And the rule by its whole name."""
-    found = fail("rule", "two files disagree", Where("b", 1), Where("a", 2), Where("b", 1), fix="change one")
-    assert (found.check, str(found.verdict), found.fix) == ("launch.rule", "fail", "change one")
+    found = fail(
+        "ranks_are_distinct", "two files disagree", Where("b", 1), Where("a", 2), Where("b", 1), fix="change one"
+    )
+    assert (found.check, str(found.verdict), found.fix) == ("launch.ranks_are_distinct", "fail", "change one")
     assert found.where == (Where("b", 1), Where("a", 2))
-    assert str(warn("rule", "slow").verdict) == "warn"
+    assert str(warn("nodes_are_granted", "slow").verdict) == "warn"
 
 
 def test_a_batch_script_tells_what_slurm_is_asked_for():

@@ -3,7 +3,8 @@
 The cases stand in tests/data/launch/*.txt, one after the other:
 
     === name of the case
-    ? rule file:line      must be told, at this line (":line" and the place may be left out)
+    ? fail rule file:line  must be told with this verdict, at this line (":line" and the place may be left out)
+    ? rule file:line       is wrong, and not told yet
     ~ rule                may be told: people differ about it, so it counts neither way
     --- job.sh
     the text of a file; several files are given together
@@ -27,6 +28,7 @@ class Truth:
     rule: str
     file: str = ""
     line: int = 0
+    verdict: str = ""  # "" is any
 
     def __str__(self) -> str:
         return f"{self.rule} {self.file}{f':{self.line}' if self.line else ''}".strip()
@@ -76,9 +78,11 @@ def parsed(text: str, source: str) -> list[Case]:
 
 
 def _truth(said: str) -> Truth:
-    rule, _, place = said.strip().partition(" ")
+    first, _, behind = said.strip().partition(" ")
+    verdict = first if first in ("fail", "warn", "skip") else ""
+    rule, _, place = (behind if verdict else said.strip()).partition(" ")
     file, _, line = place.strip().partition(":")
-    return Truth(rule, file, int(line or 0))
+    return Truth(rule, file, int(line or 0), verdict)
 
 
 def score(case: Case, findings) -> Score:
@@ -103,6 +107,7 @@ def place_of(finding) -> str:
 
 
 def _fits(truth: Truth, finding) -> bool:
-    return finding.check == f"launch.{truth.rule}" and (
+    is_it = finding.check == f"launch.{truth.rule}" and truth.verdict in ("", str(finding.verdict))
+    return is_it and (
         not truth.file or any(where.file == truth.file and truth.line in (0, where.line) for where in finding.where)
     )

@@ -6,10 +6,12 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from preflight.errors import FactMissing
-from preflight.launch.field import Field, Sourced, words
+from preflight.errors import FactMissing, UsageError
+from preflight.hosts import parse_hosts
+from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.job import ALL_RANKS, Job, Process, shared_variables
 from preflight.launch.launcher import AgentOutput, FieldNames, Launcher
 from preflight.launch.layout import HEAD, Layout, exports, shared_launch
@@ -68,6 +70,11 @@ def read_directives(text: str, file: str, *, first_line: int = 1) -> Slurm | Non
             if words[:1] in (["hetjob"], ["packjob"]):
                 groups.append({})
             groups[-1].update(_options(words, file, number))
+    for group in groups:
+        named = group.get("nodelist")
+        listed = listed_nodes(named)
+        if isinstance(named, Sourced) and listed is not None and group.keys().isdisjoint(("nodes", "ntasks")):
+            group["nodes"] = replace(named, value=str(listed))  # the nodes that are named, where no line says how many
     several = tuple(groups) if len(groups) > 1 else ()
     return Slurm(groups[0], groups=several) if found else None
 
@@ -125,7 +132,31 @@ def with_step(slurm: Slurm | None, wrapper: tuple[str, ...], marks: Marks, line:
         # With a number of its own, what the script says of each node is only the most that a node gets.
         given = {name: value for name, value in given.items() if name != "ntasks_per_node"}
     allocated = slurm.number("nodes") if slurm is not None and "nodes" in step and "jobid" not in step else None
-    return Slurm({**given, **step}, has_directives=slurm is not None, allocated=allocated)
+    some = _names_some(step.get("nodelist"), slurm)
+    return Slurm({**given, **step}, has_directives=slurm is not None, allocated=allocated, some_nodes=some)
+
+
+HOSTLIST = re.compile(r"[\w.,\[\]-]+")
+# srun's own --nodelist with one of these names every node of the job.
+WHOLE_JOB = re.compile(r"[\"']?\$\{?SLURM_(JOB_)?NODELIST\}?[\"']?")
+
+
+def _names_some(named: Field[str], job: Slurm | None) -> bool:
+    """Whether the -w of a step leaves nodes of the job out; the job's own list only says which nodes it gets."""
+    if isinstance(named, Unknown):
+        return not WHOLE_JOB.fullmatch(named.expression)
+    asked, listed = job.number("nodes") if job is not None else None, listed_nodes(named)
+    return named is not None and not (isinstance(asked, Sourced) and listed is not None and listed >= asked.value)
+
+
+def listed_nodes(named: Field[str]) -> int | None:
+    """How many nodes a --nodelist names; None where it is a file, or not known."""
+    if not isinstance(named, Sourced) or not HOSTLIST.fullmatch(named.value):
+        return None
+    try:
+        return len({host.address for host in parse_hosts(named.value)})
+    except UsageError:
+        return None
 
 
 def _of_group(slurm: Slurm, words: tuple[str, ...]) -> Slurm:

@@ -31,6 +31,7 @@ def bare(
     variables: Mapping[str, Assigned],
     *,
     has_unknowns: bool,
+    ended: int,
 ) -> None:
     """A script that starts no job: one that only sets variables speaks for the job all the same."""
     exported = {key: marks.field(held.text, held.line) for key, held in variables.items() if held.exported}
@@ -57,4 +58,5 @@ def bare(
     elif started is not None:
         script = f"; {started.plain} is judged by itself, without what it gets from here"
     reason = f"no command of a known launcher{script}"
+    reason += f" before line {ended}, where `exit` ends the script" if ended else ""
     bundle.skips.append(Skip(name, started.line if started else 1, f"not judged: {reason}"))

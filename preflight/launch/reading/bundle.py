@@ -44,9 +44,10 @@ class Bundle:
 
 def meant(bundle: Bundle, name: str, text: str) -> str:
     """The text with plain letters for those that only look like them, which are a problem each."""
-    if text.isascii() or name.endswith(".json"):
+    is_json = name.endswith(".json")
+    if text.isascii() or (is_json and letters.LOST not in text):
         return text
-    is_yaml = name.endswith((".yaml", ".yml"))
+    is_yaml = is_json or name.endswith((".yaml", ".yml"))
     bundle.problems.extend(letters.problems(text, name, is_yaml=is_yaml))
     bundle.texts[name] = letters.as_meant(text, is_yaml=is_yaml)
     return bundle.texts[name]

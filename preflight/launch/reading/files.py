@@ -26,7 +26,7 @@ def take(bundle: Bundle, name: str, text: str) -> str:
     kind = kind_of(name, text, launch_words())
     template = template_line(text) if kind in ("yaml", "shell", "json") else 0
     if template:
-        bundle.skips.append(Skip(name, template, "an unrendered template: give the rendered file"))
+        bundle.skips.append(Skip(name, template, "an unrendered template: give the rendered file", of_start=True))
         return "template"
     if not text.strip():
         bundle.skips.append(Skip(name, 1, "empty"))
@@ -79,7 +79,12 @@ def _yaml(bundle: Bundle, name: str, text: str) -> None:
         ]
         if unfilled:
             bundle.skips.append(
-                Skip(name, unfilled[0].line, f"an unrendered template: {unfilled[0].value} is not filled in")
+                Skip(
+                    name,
+                    unfilled[0].line,
+                    f"an unrendered template: {unfilled[0].value} is not filled in",
+                    of_start=True,
+                )
             )
             return
         settings, problems = read_config(documents[0], name)

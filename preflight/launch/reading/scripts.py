@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from preflight.launch.commands import Context, plan_of, unjudged
@@ -156,11 +156,26 @@ def _judged(bundle: Bundle, walks: Sequence[Walked], *, has_started: bool, look_
     bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), walks[0].read.marks, walks[0].slurm, is_started))
     bundle.plans.extend(plans)
     bundle.skips.extend(
-        Skip(name, line, f"not judged: {reason}") for reason, line in list(unknowns.items())[:UNKNOWNS_LIMIT]
+        Skip(name, line, f"not judged: {reason}", of_start=True, is_template="come from outside" in reason)
+        for reason, line in list(unknowns.items())[:UNKNOWNS_LIMIT]
     )
+    if plans or unknowns:
+        bundle.skips.extend(_sourced(walks[0], unknowns))
     if not plans and not has_started:
         read = walks[0].read
-        bare(bundle, name, commands, read.marks, read.variables, has_unknowns=bool(unknowns))
+        bare(bundle, name, commands, read.marks, read.variables, has_unknowns=bool(unknowns), ended=read.ended)
+
+
+# What sets nothing of a job: the interpreter's own set-up, and a person's.
+NO_SETTINGS = re.compile(r"[/~$]|.*\b(activate|conda|profile|bashrc|modules?|venv)\b")
+
+
+def _sourced(walk: Walked, told: Iterable[str]) -> Iterator[Skip]:
+    """The files that a script reads its settings from and that are not there: what they set is not known."""
+    for path, line in walk.read.unread[:UNKNOWNS_LIMIT]:
+        if not NO_SETTINGS.match(path) and not any(f"{path} is not given" in reason for reason in told):
+            reason = f"not judged: what {path} sets is unknown: it is not given, and not beside the script"
+            yield Skip(walk.name, line, reason, of_start=True)
 
 
 def _plans_of(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
 from preflight.launch.address import is_loopback, wrong_with
 from preflight.launch.field import Sourced, Unknown, firm, value_of
-from preflight.launch.plan import LaunchFiles, Plan, fail, problem, warn
+from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
-from preflight.ledger.findings import Finding, Verdict
+from preflight.ledger.findings import Finding
 
 WITHIN = re.compile(r"(?:[a-z]+://)?([^/:@]+)(?::\d+)?/?")  # the host in a URL, or before a port
 OWN_NAME = re.compile(r"\$\(\s*hostname\b[^|;&]*\)|\$\{?HOSTNAME\}?|`\s*hostname\b[^|;&]*`")
@@ -66,38 +65,21 @@ def address_comes_from_an_address(plan: Plan) -> Iterable[Finding]:
         yield fail("master_address_is_an_address", message, address.where, fix=fix)
 
 
-OF_NOBODY = re.compile(r"[\"']?\$\{?([A-Za-z]\w*)\}?[\"']?(?::\d+)?[\"']?")
 BRIDGE = re.compile(r"172\.17\.\d{1,3}\.\d{1,3}\Z")  # docker0, as it comes
-LIKE = 0.9  # of two names from which on one is the other misspelt
-DIGIT = re.compile(r"\d")  # node1_ip and node2_ip are two names
-SET = re.compile(r"(?m)^\s*(?:export\s+|local\s+|declare\s+)?([A-Za-z_]\w*)=")
-SETS_ELSEWHERE = re.compile(r"(?m)(^|[;&|]|\bthen|\bdo)\s*(source|\.|eval|getopts|mapfile|readarray)\s")
 
 
-def address_is_set(files: LaunchFiles) -> Iterable[Finding]:
-    """A variable of a guide, in small letters, that the script sets nowhere: only who starts it knows what it holds."""
-    for plan in files.plans:
-        address = plan.master_address
-        text = files.texts.get(plan.where.file, "")
-        if not isinstance(address, Unknown) or not plan.may_span_nodes or SETS_ELSEWHERE.search(text):
-            continue
-        found = OF_NOBODY.fullmatch(address.expression)
-        if found is None or re.search(rf"(?<![$\w{{]){found[1]}\b", text):
-            continue
-        others = [name for name in SET.findall(text) if DIGIT.sub("", name) != DIGIT.sub("", found[1])]
-        near = difflib.get_close_matches(found[1], others, n=1, cutoff=LIKE)
-        if not near and not found[1].islower():
-            continue  # a scheduler's, or whoever exports what is written in capitals
-        if near:
-            words = f"${found[1]} is set nowhere in the script, and ${near[0]} is: the address of rank 0 is empty"
-            yield fail("master_address_is_given", words, address.where, fix=f"${near[0]}")
-            continue
+ALL_ADDRESSES = re.compile(r"\bhostname\s+(-I|--all-ip-addresses)\s*[)`]")
+
+
+def address_is_one(plan: Plan) -> Iterable[Finding]:
+    """`hostname -I` prints every address of the machine, each with a blank behind it."""
+    address = plan.master_address
+    if isinstance(address, Unknown) and plan.may_span_nodes and ALL_ADDRESSES.search(address.expression):
         message = (
-            f"{plan.where.file}: not judged: ${found[1]} is set nowhere in the script; where nobody exports it on every"
-            " node, the address of rank 0 is empty and every node waits for itself"
+            f"{address.expression} is every address of the machine, with a blank behind the last: in an option the"
+            " shell splits it there, and as a value it is no host name"
         )
-        fix = f"{found[1]}=<address of rank 0's node> in a line above"
-        yield problem(Verdict.SKIP, "file_is_judged", message, address.where, fix=fix)
+        yield warn("master_address_is_an_address", message, address.where, fix="$(hostname -I | awk '{print $1}')")
 
 
 def address_is_given(plan: Plan) -> Iterable[Finding]:
@@ -304,6 +286,7 @@ def rendezvous_id_is_one(plan: Plan) -> Iterable[Finding]:
 PLAN_RULES = (
     address_is_an_address,
     address_comes_from_an_address,
+    address_is_one,
     address_is_given,
     address_leads_elsewhere,
     address_is_the_same_everywhere,
@@ -311,4 +294,3 @@ PLAN_RULES = (
     rendezvous_id_is_one,
 )
 GROUP_RULES = (group_leads_elsewhere,)
-FILES_RULES = (address_is_set,)

@@ -45,6 +45,7 @@ from preflight.redact import without_secrets
 
 HOLES, HOLE = "launch.placeholders_are_filled_in", re.compile(r"<[\w -]+>")
 PLAN_RULES = (
+    scripts.program_is_given,
     *ranks.PLAN_RULES,
     *addresses.PLAN_RULES,
     *ports.PLAN_RULES,
@@ -56,15 +57,23 @@ PLAN_RULES = (
     in_containers,
 )
 GROUP_RULES = (*ranks.GROUP_RULES, *agreement.GROUP_RULES, *addresses.GROUP_RULES)
+SCRIPT_RULES = (
+    scripts.script_problems,
+    remote.variables_go_along,
+    order.nodes_start_side_by_side,
+    order.every_node_is_logged_in_to,
+    order.every_named_host_is_a_node,
+)
 FILES_RULES = (
     scripts.options_are_continued,
     *ranks.FILES_RULES,
-    *addresses.FILES_RULES,
     *counts.FILES_RULES,
     *variables.FILES_RULES,
     *order.FILES_RULES,
     *mpi.FILES_RULES,
+    *(rule for row in ROWS for rule in row.files_rules),
 )
+LIVE_RULES = (*nodes.RULES, *settings.RULES, *needs.RULES, data.paths_are_on_every_node)
 
 
 def check_files(files: LaunchFiles, cluster: Cluster | None = None) -> tuple[Finding, ...]:
@@ -99,11 +108,8 @@ def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
     yield from (_skipped(skip) for skip in files.skips)
     yield from files.problems
     for script in files.scripts:
-        yield from scripts.script_problems(script)
-        yield from remote.variables_go_along(script)
-        yield from order.nodes_start_side_by_side(script)
-        yield from order.every_node_is_logged_in_to(script)
-        yield from order.every_named_host_is_a_node(script)
+        for script_rule in SCRIPT_RULES:
+            yield from script_rule(script)
     for plan in files.plans:
         for plan_rule in (*PLAN_RULES, *plan.launcher.rules):
             yield from plan_rule(plan)
@@ -112,10 +118,10 @@ def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
             yield from group_rule(group)
         if cluster is None or not nodes.gpus_are_counted(cluster):  # else the rules about nodes tell what stays idle
             yield from ranks.world_size_counts_processes(group)
-    for files_rule in (*FILES_RULES, *(rule for row in ROWS for rule in row.files_rules)):
+    for files_rule in FILES_RULES:
         yield from files_rule(files)
     if cluster is not None and cluster.nodes:
-        for live_rule in (*nodes.RULES, *settings.RULES, *needs.RULES, data.paths_are_on_every_node):
+        for live_rule in LIVE_RULES:
             yield from live_rule(files, cluster)
 
 

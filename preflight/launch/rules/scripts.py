@@ -33,32 +33,24 @@ HEAVY = re.compile(
 )
 
 
+def program_is_given(plan: Plan) -> Iterable[Finding]:
+    """A launcher without a program to start prints its usage and stops."""
+    is_read = plan.program is None and not plan.is_opaque and "help" not in plan.settings
+    # `torchrun` among other words may be asked for its place, or its version; another program may start it by itself
+    is_start = (plan.settings or " " not in plan.command) and "--launcher" not in plan.command.split()
+    if is_read and is_start and plan.command and plan.launcher.name in ("torchrun", "accelerate", "deepspeed"):
+        message = f"{plan.launcher.name} is given no program and stops: the following arguments are required"
+        yield fail("program_is_given", message, plan.where, fix=f"{plan.launcher.name} ... train.py")
+
+
 def script_problems(script: ScriptFile) -> Iterable[Finding]:
     """What only the script as a whole tells."""
-    yield from _programless(script.plans)
     yield from _downloads(script.commands, script.plans, script.marks)
     yield from _scontrol(script.plans)
     yield from _started(script.commands, script.plans, script.slurm)
     yield from _left_alone(script.commands, script.plans)
     yield from _named_nodes(script.commands, script.marks, script.slurm)
     yield from actor_batches(script.commands, script.marks)
-
-
-def _programless(plans: Sequence[Plan]) -> Iterable[Finding]:
-    """A launcher with options alone has nothing to start: it prints its usage and ends."""
-    for plan in plans:
-        if not plan.launcher.runs_program or plan.program is not None or plan.is_opaque or plan.is_conditional:
-            continue
-        words = plan.command.split()
-        own = {name.split()[0] for name in (*plan.launcher.programs, *plan.launcher.modules)} - {"python"}
-        at = next((place for place, word in enumerate(words) if word.rpartition("/")[2] in own), None)
-        if at is None or words[at - 1] == "--launcher" or ASKS.intersection(words[at:]):
-            continue  # a program that calls the launcher itself, or a question to it
-        message = f"{plan.launcher.name} gets options and no program: it stops with its usage"
-        yield fail("program_is_given", message, plan.where, fix=f"{plan.launcher.name} ... train.py")
-
-
-ASKS = frozenset({"--help", "-h", "--version"})
 
 
 def options_are_continued(files: LaunchFiles) -> Iterable[Finding]:

@@ -63,10 +63,18 @@ def command(script: Script, node: Any, depth: int) -> None:
         else:
             target = child.named_children[0] if child.type == "command_name" and child.named_children else child
             words.extend(Word(text, script.scope.line(child)) for text in script.scope.words(target))
-    if words:
+    if words and words[0].plain == "exit" and _is_reached(script, node):
+        script.ended = script.scope.line(node)
+    elif words:
         near = (node, node.parent, node.next_sibling, node.prev_sibling)
         torn = any(found is not None and found.type == "ERROR" for found in near) or node.has_error
         execute(script, tuple(words), script.scope.line(node), prefix, is_torn=torn, in_background=is_background(node))
+
+
+def _is_reached(script: Script, node: Any) -> bool:
+    """Whether a command stands by itself in the script, where nothing decides if it runs."""
+    alone = node.parent is not None and node.parent.type == "program" and not script.conditions
+    return alone and not script.nesting and not is_background(node)
 
 
 def is_background(node: Any) -> bool:
@@ -98,7 +106,7 @@ def execute(
     name = words[0].plain
     rest = [word.text for word in words[1:]]
     if name in ("source", ".") and rest and named(plain(rest[0])) not in script.written:
-        sourced(script, plain(rest[0]))
+        sourced(script, plain(rest[0]), line)
     elif name == "let":
         for text in rest:
             calculate(script, text, line)
@@ -155,13 +163,15 @@ def _note(
     script.in_background = before
 
 
-def sourced(script: Script, path: str) -> None:
+def sourced(script: Script, path: str, line: int) -> None:
     """Another file, walked with the variables and functions of this one; nothing where it is not given."""
     found = script.load(path) if script.nesting < NESTING_LIMIT else None
+    if found is None and is_firm(path):
+        script.unread.append((path, line))
     if found is not None:
         here = script.scope
         inner = Scope(Marks(path, here.marks.unknowns), 1, here.variables, None, here.per_node, here.in_container)
-        inner.load = here.load
+        inner.load, inner.letters = here.load, here.letters
         Script(
             inner,
             script.load,
@@ -170,6 +180,7 @@ def sourced(script: Script, path: str) -> None:
             script.functions,
             nesting=script.nesting + 1,
             steps=script.steps,
+            unread=script.unread,
         ).run(parse(found))
 
 

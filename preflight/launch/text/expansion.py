@@ -14,10 +14,12 @@ from typing import Any
 
 from preflight.launch.text.marks import Marks, is_firm, is_known, lined, plain, split_words, varies
 from preflight.launch.text.syntax import (
+    TEXT_LIMIT,
     WORDS_LIMIT,
     calculated,
     cut,
     is_all,
+    replaced,
     sequence,
     source,
     subscript,
@@ -27,13 +29,16 @@ from preflight.launch.text.syntax import (
 )
 
 DEPTH_LIMIT = 60
-TEXT_LIMIT = 1 << 16
 LINES_LIMIT = 1 << 30
+VARIABLES_LIMIT = 1_000  # that one script may set: every command remembers them all
+WORD_COSTS = 32  # letters, as a word takes memory and time whatever its length
+LETTERS_LIMIT = 1 << 22  # that all the expansions of one script may come to; more of it stays unknown
 ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
 ASKS_FILE = re.compile(
     r"(?:(?P<first>head\s+-(?:n\s*)?1|sed\s+-n\s+[\"']?1p[\"']?)|(?P<counts>wc\s+-l\s*<|grep\s+-c\s+(?:'\^'|\"\^\"|\^|''|\"\"|\.))"
     r"|cat|<)\s*(?P<path>[\w./${}\"'-]+)"
 )
+LOCATED = re.compile(r"[$(`\s]*(?:which|command -v|type -[pP])\s+([\w.+-]+)[)`\s]*")
 COUNTED = re.compile(r"\$\(\(\s*(?:(\w+)\s*\+\+|\+\+\s*(\w+))\s*\)\)")
 UNDERSCORED = re.compile(r"(?<!\\)\$_\w+")  # which the grammar takes for plain letters in ${NAME:-$_default}
 SEQUENCE = re.compile(r"seq\s+(?:(\d{1,5})\s+)?(\d{1,5})")
@@ -73,6 +78,7 @@ class Scope:
     places: tuple[tuple[int, int], ...] = ()
     exports_all: bool = False  # after `set -a`
     load: Callable[[str], str | None] | None = None  # the text of a file that is given
+    letters: list[int] = field(default_factory=lambda: [LETTERS_LIMIT])  # that are left to all scopes of the script
 
     def held(self, name: str) -> Assigned | None:
         """What a variable holds in this shell; None where this one does not see it."""
@@ -102,8 +108,13 @@ class Scope:
         """Set a variable; one that was exported stays so."""
         before = self.variables.get(name)
         keep = exported or self.exports_all or bool(before and before.exported)
-        cut = tuple(text[:TEXT_LIMIT] for text in texts)
-        self.variables[name] = Assigned(cut, line, keep, is_array)
+        if before is None and len(self.variables) >= VARIABLES_LIMIT:
+            return
+        held = tuple(texts)
+        size = sum(map(len, held)) + len(held)
+        if size > TEXT_LIMIT or not self._affords(size):
+            held = (self.marks.unknown(f"${name}", line),)
+        self.variables[name] = Assigned(held, line, keep, is_array)
 
     def export(self, name: str) -> None:
         """Mark a variable as exported."""
@@ -114,10 +125,26 @@ class Scope:
         """What a node expands to, as one text."""
         return " ".join(self.words(node, depth, quoted=True))
 
+    def _affords(self, size: int) -> bool:
+        """Whether so many more letters may be made, which are then taken from what is left."""
+        if size > self.letters[0]:
+            return False
+        self.letters[0] -= size
+        return True
+
     def words(self, node: Any, depth: int = 0, *, quoted: bool = False) -> list[str]:
-        """What a node expands to, as the words the shell would make of it."""
-        if depth > DEPTH_LIMIT:
+        """What a node expands to, as the words the shell would make of it; what grows beyond measure stays unknown."""
+        if depth > DEPTH_LIMIT or not self.letters[0]:
             return [self._unknown(node)]
+        found = self._words(node, depth, quoted=quoted)
+        sizes = [len(text) for text in found]
+        fits = max(sizes, default=0) <= max(TEXT_LIMIT, 2 * (node.end_byte - node.start_byte))
+        if fits and self._affords(sum(sizes) + WORD_COSTS * len(sizes)):
+            return found
+        self.letters[0] = self.letters[0] if not fits else 0
+        return [self._unknown(node)]
+
+    def _words(self, node: Any, depth: int, *, quoted: bool) -> list[str]:
         kind = node.type
         if kind == "word" and UNDERSCORED.search(source(node)):
             text = UNDERSCORED.sub(lambda found: " ".join(self._value(found[0][1:], node)), source(node))
@@ -144,7 +171,10 @@ class Scope:
         if kind == "command_substitution":
             counted = SEQUENCE.fullmatch(source(node)[2:-1].strip())
             if counted and not quoted:
-                return [str(n) for n in range(int(counted[1] or 1), int(counted[2]) + 1)][:WORDS_LIMIT]
+                return [str(n) for n in range(int(counted[1] or 1), int(counted[2]) + 1)[:WORDS_LIMIT]]
+            located = LOCATED.fullmatch(source(node))
+            if located:  # the program is the one of that name, wherever it lies
+                return [located[1]]
             lines = self._of_a_file(node)
             if lines is not None:
                 return self._split(["\n".join(lines)], quoted=quoted)
@@ -195,14 +225,15 @@ class Scope:
         inner = {"string": 1, "heredoc_body": 0}.get(node.type, 2)
         end = len(raw) if node.type == "heredoc_body" else len(raw) - 1
         at, parts = inner, []
-        is_mixed = b"\n" in raw or any(child.type not in TEXTS for child in node.named_children)
+        children = node.named_children
+        is_mixed = b"\n" in raw or any(child.type not in TEXTS for child in children)
 
         def literal(first: int, last: int) -> str:
             text = raw[first:last].decode("utf-8", "replace")
             line = self.line(node) + raw.count(b"\n", 0, first)
             return unquoted(lined(text, line) if is_mixed else text)
 
-        for child in node.named_children:
+        for child in children:
             # the grammar counts blanks before an expansion as part of it
             blanks = len(child.text) - len(child.text.lstrip()) if child.type not in TEXTS else 0
             parts.append(literal(at, child.start_byte - start + blanks))
@@ -212,7 +243,7 @@ class Scope:
                 parts.append(" ".join(self.words(child, depth + 1)))
             else:
                 found = self.words(child, depth + 1, quoted=True)
-                if len(node.named_children) == 1 and is_all(child):
+                if len(children) == 1 and is_all(child):
                     return found
                 parts.append(" ".join(found))
             at = child.end_byte - start
@@ -226,7 +257,11 @@ class Scope:
             found = self.words(child, depth + 1, quoted=quoted) if child.is_named else [source(child)]
             choices.append([[text] for text in found] if child.type == "brace_expression" else [found])
         words: list[str] = []
+        size = 0
         for parts in itertools.islice(itertools.product(*choices), WORDS_LIMIT):
+            size += sum(len(text) for found in parts for text in found)
+            if size > self.letters[0]:
+                return [self._unknown(node)]
             words.append("")
             for found in filter(None, parts):
                 words[-1] += found[0]
@@ -302,11 +337,9 @@ class Scope:
             pattern = source(rest[0])
             times = -1 if operator == "//" else 1
             is_plain = not set("*?[\\$") & set(pattern)
-            return (
-                [held.text.replace(pattern, self.text(rest[1], depth + 1), times)]
-                if is_plain
-                else [self._unknown(node)]
-            )
+            by = self.text(rest[1], depth + 1) if is_plain else ""
+            found = replaced(held.text, pattern, by, times) if is_plain else None
+            return [found] if found is not None else [self._unknown(node)]
         if held and is_firm(held.text):
             found = transformed(plain(held.text), source(node))
             return [found] if found is not None else [self._unknown(node)]

@@ -49,7 +49,7 @@ def problems(text: str, file: str, *, is_yaml: bool) -> Iterable[Finding]:
             meant, names = _plain(line, is_yaml=is_yaml)
             for name in names:
                 found.setdefault(name, []).append(Edit(file, number, number, (meant.rstrip("\r"),)))
-        if LOST in code:
+        if LOST in (line if is_yaml else code):  # a YAML's reader stops at a comment, too
             unread.append(number)
         for hole in BAD_NAME.findall(code) if is_read and not is_yaml else ():
             holes.setdefault(hole, []).append(number)

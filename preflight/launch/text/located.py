@@ -67,6 +67,7 @@ def load(text: str, file: str) -> list[Located]:
     try:
         constructor = Loader("")
         try:
+            _refuse_depth(text, file)
             budget = [NODES_LIMIT]
             return [
                 _located(node, constructor, file, 0, budget)
@@ -83,6 +84,16 @@ def load(text: str, file: str) -> list[Located]:
         raise UsageError(f"{file}: not YAML: {' '.join(str(error).split())[:200]}") from None
     except RecursionError:
         raise UsageError(f"{file}: nested too deep") from None
+
+
+def _refuse_depth(text: str, file: str) -> None:
+    """UsageError for a file nested too deep: libyaml's composer, unlike its parser, would recurse until it crashes."""
+    depth = 0
+    event: Any
+    for event in yaml.parse(text, Loader=Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEPTH_LIMIT:
+            raise UsageError(f"{file}:{event.start_mark.line + 1}: nested too deep")
 
 
 def _located(node: Any, constructor: Any, file: str, depth: int, budget: list[int]) -> Located:

@@ -16,6 +16,7 @@ UNKNOWN_MARK = re.compile(f"[{chr(UNKNOWN_BASE)}-{chr(DEFAULT_BASE - 1)}]")
 DEFAULT_MARK = re.compile(f"[{chr(DEFAULT_BASE)}-{chr(LINE_BASE - 1)}]")
 LINE_MARK = re.compile(f"[{chr(LINE_BASE)}-{chr(END - 1)}]")
 ZERO_WIDTH = re.compile(f"[{chr(DEFAULT_BASE)}-{chr(END - 1)}]")
+SPELLED_LIMIT = 1 << 16  # letters from which on a text is cut where it is shown: each mark stands for many
 COMPOUND = re.compile(r"[;&|'\"`(){}<>]")
 FOREIGN = re.compile("[\U000f0000-\U0010ffff]")
 # What comes out different on every node that works it out.
@@ -154,7 +155,15 @@ class Marks:
 
     def spelled(self, text: str) -> str:
         """The text as it was written, expressions in the places of unknown parts."""
-        return UNKNOWN_MARK.sub(lambda mark: self._unknown_of(mark[0]).expression, plain(text))
+        pieces = UNKNOWN_MARK.split(plain(text))
+        marks, size = UNKNOWN_MARK.findall(text), 0
+        spelled = [pieces[0]]
+        for mark, piece in zip(marks, pieces[1:], strict=True):
+            size += len(spelled[-1])
+            if size > SPELLED_LIMIT:
+                return "".join([*spelled, "..."])
+            spelled.append(self._unknown_of(mark).expression + piece)
+        return "".join(spelled)
 
     def field(self, text: str, line: int) -> Field[str]:
         """The text as a field of a plan."""

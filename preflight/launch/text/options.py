@@ -118,15 +118,26 @@ class Reader:
         """A word as a field."""
         return None if word is None else self.marks.field(word.text, word.line)
 
-    def refuse(self, parsed: Parsed, tool: str, others: Mapping[str, str], known: Collection[str] = ()) -> None:
-        """Options of another launcher, which `tool` does not know, and misspelt ones of its own are a problem each."""
-        # `others` has its names for those of other launchers, `known` all of its own
+    def refuse(
+        self,
+        parsed: Parsed,
+        tool: str,
+        others: Mapping[str, str],
+        known: Collection[str],
+        families: tuple[str, ...] = (),
+    ) -> None:
+        """What the parser of `tool` refuses: options of another launcher, misspelt ones, and those of the program."""
+        # `others` has its names for those of other launchers, `known` all of its own, `families` how more of them begin
         for word in parsed.unknown:
             written = word.plain.partition("=")[0]
             name = written.lstrip("-").replace("-", "_")
-            near = difflib.get_close_matches(name, known, n=1, cutoff=LIKE)
+            of_family = bool(families) and name.startswith(families)
+            near = [] if of_family else difflib.get_close_matches(name, known, n=1, cutoff=LIKE)
             own = others.get(name) if written.startswith("--") else None
             own = own or (f"--{near[0]}" if near else None)
+            is_whole = written.startswith("--") and is_known(word.text) and not parsed.is_opaque
+            if own is None and is_whole and name and not of_family:
+                own = f"{written} behind the program, if it is the program's"
             if own is not None:
                 message = f"{tool} has no option {written} and stops: unrecognized arguments"
                 self.problems.append(fail("options_are_known", message, Where(self.marks.file, word.line), fix=own))

@@ -17,12 +17,26 @@ NESTING_LIMIT = 5
 WALK_LIMIT = 120
 STEPS_LIMIT = 20_000
 COMMANDS_LIMIT = 2_000
+DEPTH_LIMIT = 4_000
+PARENTHESIS = re.compile("[()]")
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 REMOTE = frozenset({"ssh", "pdsh", "clush", "srun", "mpirun", "mpiexec", "parallel-ssh", "kubectl", "pssh"})
 REMOTE |= {"jsrun", "blaunch", "pbsdsh", "pbs_tmrsh", "rsh", "qrsh"}
 CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot", "udocker", "shifter"})
 ARGUMENT = re.compile(r"\$\{?[0-9@*#]\}?|\$\{[0-9]+[#%:=-][^}]*\}")
 EXPORTING = {"export": True, "declare": False, "typeset": False, "local": False, "readonly": False}
+
+
+def is_too_deep(text: str) -> bool:
+    """Whether more parentheses are open at one place than any script has."""
+    if text.count("(") <= DEPTH_LIMIT:
+        return False
+    opened = 0
+    for found in PARENTHESIS.finditer(text):
+        opened = max(0, opened + (1 if found[0] == "(" else -1))
+        if opened > DEPTH_LIMIT:
+            return True
+    return False
 
 
 def is_container(outer: Iterable[str]) -> bool:
@@ -101,6 +115,8 @@ class Script:
     conditions: int = 0
     steps: list[int] = field(default_factory=lambda: [0])
     is_torn: bool = False
+    ended: int = 0  # the line of an `exit` that stands by itself: nothing behind it runs
+    unread: list[tuple[str, int]] = field(default_factory=list)  # files that it sources and that are not given
     # A text for another node is looked into where it holds one of these.
     launch_words: tuple[str, ...] = ("",)
     loop: str = ""  # the kind of loop that this is a turn of, and whether nobody waits for its end
@@ -114,7 +130,7 @@ class Script:
     def run(self, node: Any, depth: int = 0) -> None:
         """Walk one node and what is below it."""
         self.steps[0] += 1
-        if depth > WALK_LIMIT or self.steps[0] > STEPS_LIMIT or len(self.commands) > COMMANDS_LIMIT:
+        if self.ended or depth > WALK_LIMIT or self.steps[0] > STEPS_LIMIT or len(self.commands) > COMMANDS_LIMIT:
             return
         handler = self.handlers.get(node.type)
         if handler is not None:
@@ -190,6 +206,7 @@ class Script:
             batches=self.batches,
             starts=self.starts,
             stdin=self.stdin,
+            unread=self.unread,
         )
 
     def nested_in(self, inner: Inner, outer: tuple[str, ...], scope: Scope) -> None:
@@ -267,5 +284,10 @@ def _parser() -> Any:
 
 
 def parse(text: str) -> Any:
-    """The syntax tree of a script; the grammar takes what is broken as far as it goes."""
+    """The syntax tree of a script; the grammar takes what is broken as far as it goes.
+
+    What is nested too deep is not looked into: to mend it, the grammar would try for minutes.
+    """
+    if is_too_deep(text):
+        text = "("
     return _parser().parse(text.encode("utf-8", "replace")).root_node

@@ -20,8 +20,13 @@ SOURCE_LIMIT = 1 << 20
 LOOP_LIMIT = 64
 
 
+CONSTANT = {"true": True, ":": True, "false": False}
+
+
 def condition(script: Script, node: Any) -> bool | None:
     """Whether a test holds, where the script alone tells; None where it does not."""
+    if node.type == "command" and source(node) in CONSTANT:
+        return CONSTANT[source(node)]
     if node.type != "test_command" or not node.named_children:
         return None
     inner = node.named_children[0]
@@ -95,7 +100,7 @@ def _case(script: Script, node: Any, depth: int) -> None:
 def _list(script: Script, node: Any, depth: int) -> None:
     """``a && b``: after a test b may not run."""
     named = node.named_children
-    if len(named) != 2 or named[0].type != "test_command":
+    if len(named) != 2 or (named[0].type != "test_command" and source(named[0]) not in CONSTANT):
         for child in named:
             script.run(child, depth + 1)
         return
@@ -283,6 +288,8 @@ class Read(NamedTuple):
     variables: dict[str, Assigned]
     batches: list[Inner]
     starts: list[Start]
+    ended: int = 0
+    unread: tuple[tuple[str, int], ...] = ()
 
 
 def read_script(
@@ -313,4 +320,5 @@ def read_script(
         scope.arguments, scope.per_node = start.arguments, start.per_node
         script.outer, script.loop, script.in_background = start.outer, start.loop, start.in_background
     script.run(parse(filled(text, reading or grammar.read(text))))
-    return Read(script.commands, marks, script.scope.variables, script.batches, script.starts)
+    found = (script.commands, marks, script.scope.variables, script.batches, script.starts)
+    return Read(*found, script.ended, tuple(dict.fromkeys(script.unread)))

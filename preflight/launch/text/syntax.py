@@ -10,6 +10,7 @@ LEADING = re.compile(r"^(?:\s|\\\n)+")
 ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n')
 NUMBER_LIMIT = 10**15
 WORDS_LIMIT = 512  # that one word becomes
+TEXT_LIMIT = 1 << 16  # letters of one value
 
 
 def source(node: Any) -> str:
@@ -84,6 +85,13 @@ def calculated(left: int, operator: str, right: int) -> int | None:
     return value if value is not None and abs(value) < NUMBER_LIMIT else None
 
 
+def replaced(text: str, pattern: str, by: str, times: int) -> str | None:
+    """The text with another in the places of a part, at most so often (-1: each time); None for one too long."""
+    count = text.count(pattern) if times < 0 else min(times, text.count(pattern))
+    grown = len(text) + count * (len(by) - len(pattern))
+    return text.replace(pattern, by, times) if pattern and grown <= TEXT_LIMIT else None
+
+
 PART = re.compile(r"\$\{\w+:\s*(\d{1,6}|\s-\d{1,6})(?::\s*(\d{1,6}))?\}")
 REPLACED = re.compile(r"\$\{\w+(//?)((?:[^/$`\\]|\\.)+)(?:/([^$`}]*))?\}")
 CASED = re.compile(r"\$\{\w+(\^\^|,,)\}")
@@ -91,14 +99,14 @@ CASED = re.compile(r"\$\{\w+(\^\^|,,)\}")
 
 def transformed(text: str, expression: str) -> str | None:
     """``${NAME:1:2}``, ``${NAME//a/b}``, ``${NAME^^}`` of a known text; None for what is not worked out here."""
-    part, replaced, cased = (form.fullmatch(expression) for form in (PART, REPLACED, CASED))
+    part, change, cased = (form.fullmatch(expression) for form in (PART, REPLACED, CASED))
     if part:
         start = int(part[1])
         start = max(len(text) + start, 0) if start < 0 else start
         return text[start:] if part[2] is None else text[start : start + int(part[2])]
-    if replaced and not set("*?[") & set(replaced[2]):
-        pattern = re.sub(r"\\(.)", r"\1", replaced[2])
-        return text.replace(pattern, (replaced[3] or "").strip("\"'"), -1 if replaced[1] == "//" else 1)
+    if change and not set("*?[") & set(change[2]):
+        pattern = re.sub(r"\\(.)", r"\1", change[2])
+        return replaced(text, pattern, (change[3] or "").strip("\"'"), -1 if change[1] == "//" else 1)
     if cased:
         return text.upper() if cased[1] == "^^" else text.lower()
     return None

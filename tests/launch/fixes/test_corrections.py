@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from preflight.launch.fixes.corrections import with_edits
-from preflight.launch.plan import fail
-from preflight.ledger.findings import Where
+from preflight.launch.plan import fail, problem, warn
+from preflight.ledger.findings import Verdict, Where
+from preflight.tables.launch_rules import VERDICTS
 
 PORT = "--master_port 66664; wanted 1-65535"
 CHANCE = "the port $((RANDOM % 9)) comes out different on every node"
@@ -38,14 +39,14 @@ LATE = "NCCL_IB_TIMEOUT=99; wanted 0 to 31"
 )  # fmt: skip
 def test_a_line_is_corrected_where_one_value_is_right(rule, message, fix, line, right):
     """What stands in it once, in whatever form; a line that leaves a choice is left alone."""
-    found = with_edits(fail(rule, message, Where("x", 1), fix=fix), {"x": [line]})
+    found = with_edits(problem(Verdict(VERDICTS[rule][0]), rule, message, Where("x", 1), fix=fix), {"x": [line]})
     assert [edit.lines[0] for edit in found.edits] == ([] if right is None else [right])
     assert found.fix == (fix if right is None else f"line 1: {right.strip()}")
 
 
 def test_a_line_that_only_sets_what_is_to_be_unset_goes():
     """The edit leaves nothing of it."""
-    finding = fail("nccl_variables_are_safe", "", Where("x", 1), fix="unset NCCL_A")
+    finding = warn("nccl_variables_are_safe", "", Where("x", 1), fix="unset NCCL_A")
     (edit,) = with_edits(finding, {"x": ["export NCCL_A=1  # why"]}).edits
     assert edit.lines == ()
 

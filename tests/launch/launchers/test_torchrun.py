@@ -114,7 +114,8 @@ def test_options_behind_the_program_are_not_torchruns(command, is_told):
     [("--nproc_per_nodes=2", "--nproc_per_node"), ("-nnodes=2", "--nnodes"), ("--rdvz_backend=c10d", "--rdzv_backend")],
 )
 def test_a_misspelt_option_is_told_with_what_was_meant(option, meant):
-    """torchrun stops; what is like nothing of its own may be a newer one's."""
+    """torchrun stops; what is like nothing of its own is the program's."""
     found = [one for one in judged({"n.sh": f"torchrun {option} t.py\n"}) if one.check == "launch.options_are_known"]
     assert [one.fix for one in found] == [meant]
-    assert list(judged({"n.sh": "torchrun --brand_new=1 t.py\n"})) == []
+    (other,) = judged({"n.sh": "torchrun --brand_new=1 t.py\n"})
+    assert other.fix == "--brand_new behind the program, if it is the program's"

@@ -81,11 +81,13 @@ def test_the_guide_of_accelerate():
 
 
 def test_the_guide_of_torchrun():
-    """$RANDOM as rdzv_id comes out different on each node; $head_node_ip, which is set nowhere, is not judged."""
+    """$RANDOM as rdzv_id comes out different on each node; $head_node_ip, which is set nowhere, is told."""
     text = guide("sana-torchrun.txt", "典型的双节点训练启动命令示例:\n", "参数详解")
     assert failed({"n.sh": text}) == ["rendezvous_id_is_the_same_everywhere"]
     assert any("$head_node_ip is set nowhere" in one.message for one in judged({"n.sh": text}))
-    assert rules({"n.sh": text.replace("$RANDOM", "sana1").replace("$head_node_ip", "10.0.0.1")}) == []
+    for name, value in {"$RANDOM": "sana1", "$head_node_ip": "10.0.0.1", "$config": "a", "$output_dir": "b"}.items():
+        text = text.replace(name, value)
+    assert rules({"n.sh": text.replace("$job_name", "c")}) == []
 
 
 def test_the_guide_of_variables():

@@ -178,8 +178,8 @@ def test_a_product_with_something_unknown_is_not_told(other):
 
 
 def test_options_of_another_launcher_are_refused():
-    """As the tool itself stops at them; what nobody here knows may be new."""
+    """As the tool itself stops at them; what begins like one of its families may be new."""
     held = reader("tool --num_machines 2 --brand_new 3 train.py\n")
     found = parse_options(held.command.words[1:], SPEC, held.marks)
-    held.refuse(found, "tool", {"num_machines": "--nnodes", "brand": "--role"})
+    held.refuse(found, "tool", {"num_machines": "--nnodes", "brand": "--role"}, (), ("brand_",))
     assert [(one.check, one.fix) for one in held.problems] == [("launch.options_are_known", "--nnodes")]

@@ -61,6 +61,7 @@ def config_plan(settings: Mapping[str, Field[Any]], where: Where) -> Plan:
 
 
 # Options of torchrun and others that people give to accelerate.
+FAMILIES = ("fsdp_", "fp8_", "megatron_lm_", "parallelism_config_", "deepspeed_", "dynamo_", "tpu_", "ipex", "use_")
 OF_OTHERS = {
     "nnodes": "--num_machines",
     "num_nodes": "--num_machines",
@@ -78,7 +79,7 @@ OF_OTHERS = {
 def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan:
     """The plan of the words after ``accelerate launch`` over the YAML file that they name."""
     parsed = parse_options(words, SPEC, reader.marks)
-    reader.refuse(parsed, "accelerate launch", OF_OTHERS)
+    reader.refuse(parsed, "accelerate launch", OF_OTHERS, (*SPEC.valued, *SPEC.flags), FAMILIES)
     given: dict[str, Field[Any]] = {}
     for name, word in parsed.options.items():
         given[name] = reader.number(word, f"--{name}") if name in NUMBERS else reader.text(word)

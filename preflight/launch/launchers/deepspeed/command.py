@@ -66,7 +66,7 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
     if not words:
         return None
     parsed = parse_options(words, SPEC, reader.marks)
-    reader.refuse(parsed, "deepspeed", OF_OTHERS)
+    reader.refuse(parsed, "deepspeed", OF_OTHERS, (*SPEC.valued, *SPEC.flags))
     given = {name: reader.text(word) for name, word in parsed.options.items()}
     where = reader.where
 
