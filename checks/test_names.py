@@ -3,7 +3,9 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
-from preflight.tables.network import interfaces
+from preflight.facts.subjects.network import is_loopback
+from preflight.facts.value import Missing
+from preflight.tables.network import filters, interfaces
 
 LOCAL = ("localhost", "localhost4", "localhost6", "ip6-localhost")
 NOT_LOCALHOST = "names.own_hostname_is_not_localhost"
@@ -43,6 +45,29 @@ def test_localhost_is_the_node_itself(node, cluster):
         raise Blame(wrong, nodes=[node.name], is_advisory=True)
 
 
+def test_every_node_reaches_itself(node):
+    """Every node reaches itself: at 127.0.0.1, at the address it trains on, and at the one its own name leads to.
+
+    Ranks of one node meet at its own address, rank 0 connects to the store that it opened itself, and NCCL to its own
+    proxy: while a packet filter or a route of the node stops these packets, the start hangs, and no peer notices.
+    Fix: let the node's own packets pass (`nft list ruleset`, `iptables -S`): with nft `iif lo accept` as the first rule
+    of its input chain, with iptables `iptables -I INPUT -i lo -j ACCEPT`; `ip route get <address>` must say `dev lo`.
+    """
+    if node.network.loopback_trouble():
+        return  # a check of its own says so
+    own = (node.address_for_peers(), *node.identity.hostname_addresses[:1])
+    wrong = []
+    for failed in node.network.unreached:
+        if failed.address in own or is_loopback(failed.address):
+            rules = [
+                f"{rule.tool} on {node.name}, {rule.place}: {rule.rule}"
+                for rule in failed.rules
+                if filters.may_match(rule.rule, failed.address, failed.address)
+            ]
+            wrong.append("; ".join([f"the node does not reach itself at {failed.address}: {failed.why}", *rules[:2]]))
+    assert not wrong, "; ".join(wrong)
+
+
 def test_own_hostname_is_not_loopback(cluster):
     """A node's own hostname, asked on that node, does not resolve to a loopback address.
 
@@ -74,10 +99,15 @@ def test_own_hostname_is_an_address_of_the_node(node, cluster):
     """A node's own hostname resolves, on that node, to an address that one of its interfaces has.
 
     gloo binds to that address: a stale entry of /etc/hosts or DNS, or none, sends it to loopback and the job hangs.
-    NCCL never asks; there it is a warning, for the groups on CPUs that many programs make beside it.
+    NCCL never asks; there it is a warning, for the groups on CPUs that many programs make beside it. On one node,
+    `torchrun --standalone` tells its ranks to meet at the full name (`hostname -f`): where that leads nowhere, or to
+    another machine, they wait for rank 0 until they time out.
     Fix: on the nodes named, `getent hosts $(hostname)` must print an address that `ip -br address` lists; where
     /etc/hosts has its line already, `hosts:` in /etc/nsswitch.conf must name `files`.
     """
+    if not cluster.has_peers:
+        _is_found_by_its_own_ranks(node)
+        return
     cluster.needs_peers()
     if node.value("GLOO_SOCKET_IFNAME"):
         return
@@ -94,6 +124,19 @@ def test_own_hostname_is_an_address_of_the_node(node, cluster):
     if not addresses or not node.network.holds_any(addresses):
         words = f"the node's own hostname {message}"
         raise Blame(words, nodes=[node.name], is_advisory=node.backend == "nccl")
+
+
+def _is_found_by_its_own_ranks(node):
+    """On one node the own name may be loopback; what torchrun tells the ranks is the full name."""
+    own = node.identity
+    full = own.hostname_addresses if isinstance(own.fqdn_addresses, Missing) else own.fqdn_addresses
+    for what, name, addresses in (("hostname", own.hostname, own.hostname_addresses), ("full name", own.fqdn, full)):
+        said = f"the node's own {what} {name}"
+        ranks = "where the ranks of `torchrun --standalone` are told to meet"
+        assert addresses, f"{said} does not resolve there, {ranks}"
+        assert node.network.holds_any(addresses[:1]), (
+            f"{said} is {', '.join(addresses)}, {ranks}, and no interface there has {addresses[0]}"
+        )
 
 
 def test_hostnames_are_unique(cluster):

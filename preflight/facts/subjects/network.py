@@ -116,6 +116,25 @@ class Gateway(Value, frozen=True):
         must_be_addresses(self.address)
 
 
+class Rule(Value, frozen=True):
+    """A rule of the node's packet filter: whose it is, the chain that holds it, its words."""
+
+    tool: Literal["nft", "iptables", "ufw", "firewalld"]
+    place: Text
+    rule: Text
+
+
+class Unreached(Value, frozen=True):
+    """An address of the node at which a connection of the node to itself failed."""
+
+    address: Text
+    why: Text
+    rules: tuple[Rule, ...] = ()  # of its packet filter, that may be why
+
+    def __post_init__(self) -> None:
+        must_be_addresses(self.address)
+
+
 class Network(Value, frozen=True, kw_only=True):
     """Interfaces, default gateways and the ephemeral port range (inclusive)."""
 
@@ -125,6 +144,7 @@ class Network(Value, frozen=True, kw_only=True):
     reserved_ports: Count | Missing = Missing(
         "not reported", "absent"
     )  # of the ephemeral range, never assigned by the kernel
+    unreached: tuple[Unreached, ...] = ()  # its own addresses at which the node does not reach itself
     # Filled in by the controller from the job's variables (facts.selection), never sent by a node.
     training: Text | Missing = Missing("not chosen yet")
 
@@ -193,6 +213,10 @@ class Network(Value, frozen=True, kw_only=True):
         wanted = {address.partition("%")[0] for address in addresses}
         # Every 127.x.x.x leads to the node itself, though its loopback interface lists one only.
         return any(not reachable if is_loopback(address) else address in held for address in wanted)
+
+    def strays(self, addresses: Iterable[str]) -> tuple[str, ...]:
+        """Those of `addresses` at which a peer does not find this node."""
+        return tuple(address for address in addresses if not self.holds_any([address], reachable=True))
 
     @property
     def reachable_addresses(self) -> frozenset[str]:

@@ -13,6 +13,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, present
 from preflight.hosts import fold
 from preflight.results import Edge, Filter, Mesh, Rendezvous, Way
+from preflight.tables.network.filters import may_match
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 REASONS = {
@@ -28,8 +29,6 @@ REASONS = {
 }
 
 
-# Of nft and of iptables-save: "not", which end, "not", addresses.
-ADDRESSED = re.compile(r"(! )?(?:\bip6? |-)(saddr|daddr|s|d) (!= )?(\{[^}]*\}|\S+)")
 # Of what a firewall may have dropped where a connection failed so; an answer goes the other way.
 PACKETS = {
     **dict.fromkeys(("filtered", "refused", "unreachable", "local"), ("request", "answer")),
@@ -179,29 +178,6 @@ def is_of(rule: Filter, hook: str) -> bool:
     """Whether a rule may apply to incoming ("input") or outgoing packets; a chain of another name may apply to both."""
     other = "output" if hook == "input" else "input"
     return other not in rule.place.lower()
-
-
-def may_match(rule: str, source: str, target: str) -> bool:
-    """Whether the addresses that a rule names, if any, leave packets between these two to it."""
-    for before, end, behind, held in ADDRESSED.findall(rule):
-        address = source if end[0] == "s" else target
-        found = [_holds(piece, address) for piece in held.strip("{} ").split(",")]
-        if None not in found and any(found) == bool(before or behind):
-            return False
-    return True
-
-
-def _holds(piece: str, address: str) -> bool | None:
-    """Whether an address, a network or a range of a rule holds an address; None where it is of another kind."""
-    first, _, last = piece.strip().partition("-")
-    try:
-        own = ip_address(address.partition("%")[0])
-        if not last:
-            return own in ip_network(first, strict=False)
-        low, high = int(ip_address(first)), int(ip_address(last))
-        return ip_address(first).version == own.version and low <= int(own) <= high
-    except ValueError:  # the name of a set, or no address is known
-        return None
 
 
 def _address(node: NodeFacts) -> str:

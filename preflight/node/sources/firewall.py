@@ -29,24 +29,29 @@ MASKED = re.compile(r"\btcp flags & (\([^)]*\)|\w+) (==|!=) (\w+(?: \| \w+)*)") 
 FLAGS = re.compile(r"\btcp flags (?:(!=|==) )?(\{[^}]*\}|[\w,]+(?: / [\w,]+)?)")
 STATES = re.compile(r"\bct state (!= )?(vmap )?(\{[^}]*\}|[\w,]+)")
 WAY = re.compile(r"\bct direction (!= )?(\w+)")
-OTHER_TRAFFIC = re.compile(r"\b(udp|icmp|icmpv6|sctp)\b|\b[io]if(?:name)? \"?lo\"?(?!\S)")
+OTHER_PROTOCOL = r"\b(udp|icmp|icmpv6|sctp)\b"
+OTHER_TRAFFIC = re.compile(OTHER_PROTOCOL + r'|\b[io]if(?:name)? "?lo"?(?!\S)')
+NOT_OWN_TRAFFIC = re.compile(OTHER_PROTOCOL + r'|\b[io]if(?:name)? (?!"?lo"?(?!\S))')
 ANSWERED_WITH = re.compile(r"reject with .*")
 HANDLE = re.compile(r"\s*# handle \d+")
 COUNTER = re.compile(r"counter packets \d+ bytes \d+ ?")
 SAVED_PORT = re.compile(r"(! )?--(d|s|destination-|source-)ports? (\S+)")
 SAVED_FLAGS = re.compile(r"(! )?--tcp-flags (\S+) (\S+)")
 SAVED_STATE = re.compile(r"(! )?--(?:ct)?state (\S+)")
-SAVED_OTHER = re.compile(r"-p (?!tcp|all|6\b)\S+|-[io] lo\b")
+SAVED_OTHER = re.compile(r"-p (?!tcp|all|6\b)\S+|(?<!! )-[io] lo\b")
+SAVED_NOT_OWN = re.compile(r"-p (?!tcp|all|6\b)\S+|! -[io] lo\b|-[io] (?!lo\b)")
 SAVED_CHAINS = {"input": ("INPUT", "PREROUTING"), "output": ("OUTPUT", "POSTROUTING")}
 
 
 class Packet:
     """A packet of a connection, at "input" or "output" of this node: the request, its answer, or what comes later.
 
-    `port` is the one that somebody listens on; `own`, the other end's where it is known.
+    `port` is the one that somebody listens on; `own`, the other end's where it is known. `is_own`: both ends are this
+    node, so the packet passes by the loopback interface.
     """
 
-    def __init__(self, kind: str, hook: str, port: int, own: int = 0) -> None:
+    def __init__(self, kind: str, hook: str, port: int, own: int = 0, *, is_own: bool = False) -> None:
+        self.is_own = is_own
         self.kind = kind
         self.hook = hook
         self.ports = {"d": own, "s": port} if kind == "answer" else {"d": port, "s": own}
@@ -99,7 +104,7 @@ def of_nft(text: str, packet: Packet) -> list[Rule]:
 def _names(line: str, packet: Packet) -> bool | None:
     """Whether a rule of nft speaks of what the packet is; None where it is not about such a packet."""
     plain = MASKED.sub(_as_printed_today, ANSWERED_WITH.sub("reject", line))
-    if OTHER_TRAFFIC.search(plain):
+    if (NOT_OWN_TRAFFIC if packet.is_own else OTHER_TRAFFIC).search(plain):
         return None
     is_specific = False
     for end, negated, ports in PORTS.findall(plain):
@@ -216,7 +221,7 @@ def of_iptables(text: str, packet: Packet) -> list[Rule]:
 
 def _names_saved(line: str, packet: Packet) -> bool | None:
     """What _names tells, of a line of iptables-save."""
-    if SAVED_OTHER.search(line):
+    if (SAVED_NOT_OWN if packet.is_own else SAVED_OTHER).search(line):
         return None
     is_specific = False
     for negated, end, ports in SAVED_PORT.findall(line):

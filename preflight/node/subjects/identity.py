@@ -49,7 +49,8 @@ def names(hostname: str, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
     """The host's name, its full name and what both resolve to, each asked as the job's libraries ask it."""
 
     def full() -> list[str]:
-        return [full_name(hostname)]
+        found = full_name(hostname)
+        return [found, *addresses_of(found)]
 
     answers = ask_all(
         {"own": lambda: own_addresses(hostname), "full": full, "localhost": lambda: addresses_of("localhost")},
@@ -59,8 +60,9 @@ def names(hostname: str, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
     return {
         "hostname": hostname,
         "fqdn": hostname if isinstance(fqdn, OSError) else fqdn[0],
+        "fqdn_addresses": [] if isinstance(fqdn, OSError) else fqdn[1:],
         "hostname_address": missing(f"{hostname}: {own}") if isinstance(own, OSError) else own[0],
-        "hostname_addresses": [] if isinstance(own, OSError) else sorted(set(own)),
+        "hostname_addresses": [] if isinstance(own, OSError) else list(dict.fromkeys(own[1:])),
         "localhost_addresses": localhost(answers["localhost"]),
     }
 

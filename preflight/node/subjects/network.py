@@ -14,7 +14,7 @@ import struct
 from preflight.node.agent import netlink
 from preflight.node.agent import sockets as socket
 from preflight.node.agent.missing import missing, read_lines, read_text
-from preflight.node.sources import pci
+from preflight.node.sources import itself, pci
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject network."""
     low, high = read_text(f"{arguments['proc']}/sys/net/ipv4/ip_local_port_range").split()
     names = dict(socket.if_nameindex())
+    found = interfaces(names, sysfs=arguments["sysfs"])
     return {
-        "interfaces": interfaces(names, sysfs=arguments["sysfs"]),
+        "interfaces": found,
+        "unreached": itself.unreached(found),
         "gateways": gateways(names),
         "ephemeral_ports": [int(low), int(high)],
         "reserved_ports": reserved_ports(arguments["proc"], int(low), int(high)),
