@@ -198,10 +198,11 @@ def test_peers_are_taken_for_themselves(node, cluster):
     """Where a node can resolve the hostname of a peer, it gets an address that this peer has.
 
     A stale line in /etc/hosts or DNS sends ranks to another machine or to themselves: the start hangs or is refused.
+    Of several addresses the first counts, as ranks try them in this order; a wrong one behind it is a warning.
     Fix: correct the line of the peer in /etc/hosts of the nodes named; check with `getent ahosts <peer>`.
     """
     cluster.needs_peers()
-    wrong = []
+    wrong, stray = [], []
     for route in _routes_to_known(node, cluster):
         peer = cluster[route.name]
         if cluster.bearers[peer.identity.hostname] > 1:
@@ -209,14 +210,15 @@ def test_peers_are_taken_for_themselves(node, cluster):
         if _is_local(peer):  # that name is right to lead to this node itself
             continue
         if route.resolved and _leads_elsewhere(node, peer, route.resolved):
-            wrong.append(
-                f"{peer.identity.hostname} is {', '.join(route.resolved)} there, not {peer.address_for_peers()}"
-            )
+            wrong.append(_taken_for(peer.identity.hostname, peer, route.resolved))
+        elif strays := _strays(node, peer, route.resolved):
+            stray.append(f"{peer.identity.hostname} is {', '.join(strays)} there too, which is not {peer.name}")
     lost = set(node.lost_addresses)
     if lost & cluster.once("what names resolve to", lambda: _resolved(cluster)).get(node.name, set()):
         gone = ", ".join(sorted(lost))
         wrong.append(f"{node.identity.hostname} is {gone} here and for its peers, and no interface of this node has it")
-    assert not wrong, "; ".join(wrong)
+    if wrong or stray:
+        raise Blame("; ".join([*wrong, *stray]), nodes=[node.name], is_advisory=not wrong)
 
 
 @pytest.mark.advisory
@@ -261,7 +263,7 @@ def test_full_names_of_peers_lead_to_them(node, cluster):
         if not route.resolved_fqdn:
             unknown.append(full)
         elif _leads_elsewhere(node, peer, route.resolved_fqdn):
-            wrong.append(f"{full} is {', '.join(route.resolved_fqdn)} there, not {peer.address_for_peers()}")
+            wrong.append(_taken_for(full, peer, route.resolved_fqdn))
     unresolved = [f"cannot resolve {', '.join(unknown[:4])}{' and others' if unknown[4:] else ''}"] if unknown else []
     assert not unknown + wrong, "; ".join([*unresolved, *wrong])
 
@@ -279,10 +281,13 @@ def test_reverse_names_lead_back(node, cluster):
     for route in _routes_to_known(node, cluster):
         name = route.reverse
         peer = cluster[route.name]
-        leads_back = route.address in route.reverse_addresses  # that the peer has lost it is another check's matter
+        leads_back = route.reverse_addresses[:1] == (
+            route.address,
+        )  # that the peer has lost it is another check's matter
         if isinstance(name, str) and not leads_back and _leads_elsewhere(node, peer, route.reverse_addresses):
             leads = ", ".join(route.reverse_addresses) or "nothing"
-            wrong.append(f"{route.address} ({route.name}) is called {name} there, which resolves to {leads}")
+            first = " first" * (route.address in route.reverse_addresses)
+            wrong.append(f"{route.address} ({route.name}) is called {name} there, which resolves{first} to {leads}")
     assert not wrong, "; ".join(wrong[:4])
 
 
@@ -333,9 +338,27 @@ def _routes_to_known(node, cluster):
 
 
 def _leads_elsewhere(node, peer, addresses):
-    """Whether the addresses that a node finds for a peer are wrong; where the peer has lost them, that is its fault."""
-    is_lost = set(addresses) & set(peer.lost_addresses) or interfaces.has_left(peer, node)
-    return not is_lost and not peer.network.holds_any(addresses, reachable=True)
+    """Whether the first address that a node finds for a peer is wrong: what connects to the name tries it first."""
+    return bool(_strays(node, peer, addresses[:1])) or not (addresses or _has_lost(node, peer, addresses))
+
+
+def _strays(node, peer, addresses):
+    """The wrong ones among the addresses that a node finds for a peer; where the peer has lost them, it is at fault."""
+    return () if _has_lost(node, peer, addresses) else peer.network.strays(addresses)
+
+
+def _has_lost(node, peer, addresses):
+    return bool(set(addresses) & set(peer.lost_addresses)) or interfaces.has_left(peer, node)
+
+
+def _taken_for(name, peer, addresses):
+    """What a name of a peer gives, and what it should give first."""
+    right = peer.address_for_peers()
+    rest = (
+        f", and only then {', '.join(addresses[1:])}" if peer.network.holds_any(addresses[1:], reachable=True) else ""
+    )
+    said = f"{addresses[0]} there first{rest}" if rest else f"{', '.join(addresses)} there"
+    return f"{name} is {said}, not {right}"
 
 
 def _is_local(node):

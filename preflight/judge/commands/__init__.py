@@ -20,6 +20,7 @@ from preflight.judge.commands import (
     clock,
     environment,
     files,
+    filters,
     gpu,
     kernel,
     limits,
@@ -37,6 +38,7 @@ MOST_PARTS = 16
 ROWS: Mapping[str, Row] = {
     **network.ROWS,
     **names.ROWS,
+    **filters.ROWS,
     **master.ROWS,
     **environment.ROWS,
     **software.ROWS,

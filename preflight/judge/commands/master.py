@@ -6,7 +6,7 @@ import re
 
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
-from preflight.judge.commands.names import first_in_hosts, line_of_hosts
+from preflight.judge.commands.names import in_hosts
 from preflight.judge.commands.words import Case, Remedy, Row, exported, of_the_others
 
 PORT = 29500
@@ -67,10 +67,10 @@ def _holder(case: Case) -> Remedy:
 
 
 def _own_name(case: Case) -> Remedy:
-    """The endpoint's address for the node's own hostname, at the head of /etc/hosts."""
+    """The endpoint's address for the node's own hostname."""
     first = case.cluster.first
     (address, *_) = first.peers.addresses_of_master()
-    return first_in_hosts(first, [line_of_hosts(address, first.identity.hostname)])
+    return in_hosts(first, {(first.identity.hostname,): address})
 
 
 ROWS: dict[str, Row] = {

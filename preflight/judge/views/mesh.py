@@ -235,7 +235,7 @@ def _two_sides(edges: Iterable[Edge]) -> tuple[frozenset[str], ...]:
 
 
 def blames_of_port(found: Rendezvous) -> list[Blame]:
-    """Who keeps which nodes from the port of rank 0, by which rule where one was read, and how it is let in."""
+    """Who keeps which nodes from the port of rank 0, by which rule where one was read."""
     by_reason: dict[str, list[Edge]] = {}
     for edge in found.failed:
         by_reason.setdefault(edge.reason, []).append(edge)
@@ -257,22 +257,5 @@ def blames_of_port(found: Rendezvous) -> list[Blame]:
             message += f"; {'; '.join(rules[:3])}"
         elif reason == "filtered":
             message += f"; {edges[0].detail}" if edges[0].detail else ""
-        commands = [_let_in(name, found.filters[name][0], found.port) for name in guilty if name in found.filters]
-        blames.append(Blame(message, nodes=guilty, fix="; ".join(dict.fromkeys(commands))))
+        blames.append(Blame(message, nodes=guilty))
     return blames
-
-
-def _let_in(node: str, rule: Filter, port: int) -> str:
-    """The command that lets connections to the port in, ahead of the rule."""
-    way = f"ssh {node} sudo "
-    words = rule.place.split()
-    is_out = "output" in rule.place.lower()
-    end = "sport" if rule.packet == "answer" else "dport"
-    if rule.tool == "nft" and len(words) == 3 and all(NAME.fullmatch(word) for word in words):
-        return f"`{way}nft insert rule {' '.join(words)} tcp {end} {port} accept`"
-    if rule.tool == "ufw":
-        return f"`{way}ufw allow {'out ' if is_out else ''}{port}/tcp`"
-    if rule.tool == "firewalld":
-        return f"`{way}firewall-cmd --permanent --add-port={port}/tcp && {way}firewall-cmd --reload`"
-    chain = rule.place if NAME.fullmatch(rule.place) else "OUTPUT" if is_out else "INPUT"
-    return f"`{way}iptables -I {chain} -p tcp --{end} {port} -j ACCEPT`"

@@ -200,14 +200,15 @@ def of_iptables(text: str, packet: Packet) -> list[Rule]:
         if line.startswith("*"):
             table, let_in = line[1:].strip(), set()
         elif line.startswith(":") and words[0][1:] in bases and words[1:2] == ["DROP"]:
-            general.append({"tool": "iptables", "place": words[0][1:], "rule": "policy DROP"})
+            general.append({"tool": "iptables", "place": _place(table, words[0][1:]), "rule": "policy DROP"})
         if table == "nat" or not line.startswith("-A ") or len(words) < 4:
             continue
         chain, is_specific = words[1], _names_saved(line, packet)
         is_of_us = chain in bases or not any(other.lower() in chain.lower() for other in (*others, "FORWARD"))
         if not is_of_us or is_specific is None or chain in let_in:
             continue
-        rule = {"tool": _owner(chain, "iptables"), "place": chain, "rule": line}
+        place = _place(table, chain)
+        rule = {"tool": _owner(chain, "iptables"), "place": place, "rule": line}
         if re.search(r"-j (DROP|REJECT)\b", line):
             if is_specific:
                 named.append(rule)
@@ -215,8 +216,13 @@ def of_iptables(text: str, packet: Packet) -> list[Rule]:
                 general.insert(0, rule)
         elif "-j ACCEPT" in line and chain in bases and (is_specific or len(words) == 4):
             let_in.add(chain)
-            general = [one for one in general if one["place"] != chain]
+            general = [one for one in general if one["place"] != place]
     return named or ([] if _lets_answers_in(text, packet) else general)
+
+
+def _place(table: str, chain: str) -> str:
+    """A chain of iptables, with its table where that is not the usual one."""
+    return chain if table in ("", "filter") else f"{table} {chain}"
 
 
 def _names_saved(line: str, packet: Packet) -> bool | None:
