@@ -70,7 +70,11 @@ def _let_in_itself(case: Case) -> Remedy:
 
 
 ROWS: dict[str, Row] = {
-    "mesh.every_node_reaches_every_other_on_random_ports": _let_in,
-    "mesh.every_node_reaches_the_port_of_rank_0": _let_in,
-    "names.every_node_reaches_itself": _let_in_itself,
+    f"{check}: {tool} on": row
+    for check, row in (
+        ("mesh.every_node_reaches_every_other_on_random_ports", _let_in),
+        ("mesh.every_node_reaches_the_port_of_rank_0", _let_in),
+        ("names.every_node_reaches_itself", _let_in_itself),
+    )
+    for tool in ("nft", "iptables", "ufw", "firewalld")
 }
