@@ -75,8 +75,8 @@ NOT_AT_FIRST = tuple(
 )
 
 
-# Modules that only a node with GPUs, RDMA devices, an event in its log or a filter in its way imports: a packet within the packet, which
-# others never unpack.
+# Modules that only a node with GPUs, RDMA devices, an event in its log or a filter in its own way imports: a packet
+# within the packet, which others never unpack.
 OF_DEVICES = tuple(
     f"preflight.node.sources.{start}"
     for start in ("amd", "firewall", "gpu", "kernel.events", "kernel.lines", "qos", "rdma")

@@ -197,8 +197,6 @@ class Network(Value, frozen=True, kw_only=True):
         """Why peers cannot reach this node on its training interface, "" where nothing is known against it."""
         if isinstance(self.training, Missing):
             return self.training.missing
-        if self.interface(self.training).is_loopback:
-            return f"the training interface is {self.training}: no peer can reach it"
         held = self.interface(self.training)
         if held.families():
             return ""

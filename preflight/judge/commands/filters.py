@@ -22,9 +22,10 @@ FAMILIES = {"inet": (4, 6), "ip": (4,), "ip6": (6,)}
 def _subnet(case: Case) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     """The subnet that all nodes train in."""
     subnets = case.once("training subnets", lambda: {node.network.training_interface.subnet() for node in case.cluster})
-    if len(subnets) != 1:
+    subnet, *others = subnets
+    if others:
         raise FactMissing("subnet", "the nodes train in several")
-    return ipaddress.ip_network(*subnets)
+    return ipaddress.ip_network(subnet)
 
 
 def _let_in(case: Case) -> Remedy:

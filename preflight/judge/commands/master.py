@@ -34,7 +34,9 @@ def _same(case: Case) -> Remedy:
         port = of_the_others(case, lambda node: _given(node, name), name)
     except FactMissing:
         port = case.cluster.first.value(name)
-    return exported(MASTER_PORT=port if port.isdecimal() else str(PORT))
+    low, high = case.cluster.first.network.ephemeral_ports
+    is_good = port.isdecimal() and not low <= int(port) <= high
+    return exported(MASTER_PORT=port) if is_good else _port(case)
 
 
 def _given(node: NodeFacts, name: str) -> str:
