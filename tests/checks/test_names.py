@@ -128,7 +128,7 @@ BROKEN = (
             ),
         ),
         ("node2",),
-        'the node does not reach itself at 10.0.0.2: no answer; nft on node2, inet own input: iif "lo" ip daddr 10.0.0.2 drop',
+        'itself at 10.0.0.2: no answer; nft on node2, inet own input: iif "lo" ip daddr 10.0.0.2 drop',
     ),
     Broken("names.peers_can_be_resolved", resolves(healthy(), "node1", "node2"), ("node1",), "hostname of node2"),
 )
