@@ -178,7 +178,8 @@ def test_short_hostnames_are_unique(cluster):
 def test_every_node_speaks_one_address_family(cluster):
     """There is an address family, IPv4 or IPv6, in which every node can be reached.
 
-    A rank that offers an IPv6 address to one that has none is never reached: gloo and NCCL do not try another.
+    A rank that offers an IPv6 address to one that has none is never reached: gloo and NCCL do not try another. gloo
+    offers the address of the node's own hostname, so these must be of one family too, unless GLOO_SOCKET_IFNAME is set.
     Fix: give the nodes named an address of the others' family (`ip -br address`), or one NCCL_SOCKET_FAMILY for all.
     """
     cluster.needs_peers()
@@ -192,6 +193,15 @@ def test_every_node_speaks_one_address_family(cluster):
             words: tuple(name for name in values if values[name] == words) for words in dict.fromkeys(values.values())
         }
         raise BlameMany(cluster.differing(groups, "address families of the training interface"))
+    offered = {node.name: node.identity.offered_family for node in cluster if not node.value("GLOO_SOCKET_IFNAME")}
+    named = {
+        family: tuple(name for name in offered if offered[name] == family) for family in offered.values() if family
+    }
+    if len(named) > 1:
+        fix = "in /etc/hosts of the nodes named, the node's own hostname with its address of the others' family alone"
+        blames = cluster.differing(named, "address family of the node's own hostname", fix=fix)
+        is_advisory = cluster.first.backend == "nccl"
+        raise BlameMany(Blame(one.message, nodes=one.nodes, fix=fix, is_advisory=is_advisory) for one in blames)
 
 
 def test_peers_are_taken_for_themselves(node, cluster):

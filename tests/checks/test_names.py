@@ -72,6 +72,12 @@ BROKEN = (
         "IPv4 on node[1-2], IPv6 on node3",
     ),
     Broken(
+        "names.every_node_speaks_one_address_family",
+        healthy().broken("node3", "identity", hostname_address="2001:db8::3", hostname_addresses=("2001:db8::3",)),
+        ("node3",),
+        "address family of the node's own hostname: IPv4 on node[1-2], IPv6 on node3",
+    ),
+    Broken(
         "names.full_names_of_peers_lead_to_them",
         looks_up(healthy().broken("node2", "identity", fqdn="node2.rack.example"), "node1", "node2", resolved_fqdn=()),
         ("node1",),

@@ -105,13 +105,16 @@ ITSELF = """table inet own {{
 
 
 def plant_second_addresses(lab):
-    """A peer's name with two addresses, the wrong one first to the resolver; a host that does not reach itself."""
+    """A peer's name with two addresses, the wrong one first; a host that does not reach itself; one of IPv6 by name."""
     one, two, three = (lab[f"node{number}"] for number in (1, 2, 3))
     own = {host: f"{host.address} {host.name}\n" for host in (one, two, three)}
     wrong = f"{two.address} node1\n"  # nearer to node3 than the right one, as getaddrinfo counts
     three.write_file("/etc/hosts", HOSTS.format(f"{own[one]}{wrong}{own[two]}{own[three]}"))
     three.write_file("/etc/host.conf", "multi on\n")
     nft(two, ITSELF.format(address=two.address))
+    four = lab["node4"]
+    ip(four.space, ["address add fd00:77::4/64 dev eth0 nodad"])
+    four.write_file("/etc/hosts", HOSTS.format(f"{''.join(own.values())}fd00:77::4 node4\n"))
 
 
 def plant_full_names(lab):
@@ -190,7 +193,13 @@ TRIALS = (
     ),
     Trial(
         plant_second_addresses,
-        frozenset({"names.peers_are_taken_for_themselves", "names.every_node_reaches_itself: nft on"}),
+        frozenset(
+            {
+                "names.every_node_reaches_itself: nft on",
+                "names.every_node_speaks_one_address_family: own hostname",
+                "names.peers_are_taken_for_themselves",
+            }
+        ),
     ),
     Trial(
         plant_full_names,

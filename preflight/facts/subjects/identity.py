@@ -49,6 +49,12 @@ class Identity(Value, frozen=True, kw_only=True):
         return present(self.hostname_address, "address of the node's own hostname")
 
     @property
+    def offered_family(self) -> str:
+        """The family of that address; "" where the name leads to no other machine's way here."""
+        address = "" if isinstance(self.hostname_address, Missing) else self.hostname_address
+        return "" if not address or is_loopback(address) else "IPv6" if ":" in address else "IPv4"
+
+    @property
     def wrong_localhost(self) -> str:
         """What is wrong with the name localhost there, "" where it leads to the node itself and nowhere else."""
         addresses = present(self.localhost_addresses, "address of localhost")

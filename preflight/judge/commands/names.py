@@ -120,6 +120,7 @@ ROWS: dict[str, Row] = {
     "names.short_hostnames_are_unique": _own_name,
     "names.own_hostname_is_not_loopback": _own_line,
     "names.own_hostname_is_an_address_of_the_node": _own_line,
+    "names.every_node_speaks_one_address_family: own hostname": _own_line,
     "names.peers_can_be_resolved": _peers(_is_unresolved),
     "names.peers_are_taken_for_themselves": _peers(_is_stale),
     "names.full_names_of_peers_lead_to_them": _peers(_is_lost_in_full, full=True),

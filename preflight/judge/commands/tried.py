@@ -22,6 +22,7 @@ TRIED = frozenset(
         "mesh.every_node_reaches_every_other_on_random_ports: nft on",
         "mesh.every_node_reaches_the_port_of_rank_0: nft on",
         "names.every_node_reaches_itself: nft on",
+        "names.every_node_speaks_one_address_family: own hostname",
         "names.full_names_of_peers_lead_to_them",
         "names.localhost_is_the_node_itself",
         "names.own_hostname_is_an_address_of_the_node",
