@@ -34,7 +34,6 @@ from preflight.run.source import Measurements
 from preflight.run.stages import Stages
 from preflight.session.fleet import Fleet
 from preflight.transport.kubernetes import machines
-from preflight.transport.local import Local
 
 T = TypeVar("T")
 FACTS_SECONDS = 90.0
@@ -230,9 +229,9 @@ class Run:
             address = self.cluster[host.name].address_for_peers()
         except (KeyError, PreflightError):
             address = host.address
-        is_address = host.user is None and host.port is None and host.transport != Local.name
+        is_named_alone = host.user is None and host.port is None
         return NodeInfo(
-            host=host.address if is_address else host.written,
+            host=host.address if is_named_alone else host.written,
             address=address,
             reached=host.name in self.documents,
             proof=self.proof,

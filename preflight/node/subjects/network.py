@@ -14,7 +14,8 @@ import struct
 from preflight.node.agent import netlink
 from preflight.node.agent import sockets as socket
 from preflight.node.agent.missing import missing, read_lines, read_text
-from preflight.node.sources import itself, pci
+from preflight.node.sources import pci
+from preflight.node.subjects import itself
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

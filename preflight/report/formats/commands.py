@@ -119,7 +119,8 @@ def _again(report: RunReport) -> str:
             is_value = not is_value and "=" not in word
         else:
             words.append(word)
-    return shlex.join([*words, *([f"--hosts={','.join(info.host for info in report.nodes.values())}"] * is_stored)])
+    hosts = ",".join(name if name == Local.name else info.host for name, info in report.nodes.items())
+    return shlex.join([*words, *([f"--hosts={hosts}"] * is_stored)])
 
 
 def _line(report: RunReport, node: str, command: str) -> str:
@@ -135,6 +136,8 @@ def _line(report: RunReport, node: str, command: str) -> str:
 
 def _way(report: RunReport, node: str) -> str | None:
     """The words before a command that run it on a node, "" for this machine; None where there are none."""
+    if node == Local.name:
+        return ""
     if node not in report.nodes or written_for(report.nodes[node].host).form not in ("", Local.form):
         return None  # what a stored report says must not make a transport ask for its hosts
     try:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from preflight.node.sources import itself
+from preflight.node.subjects import itself
 from tests.lab.fixtures import needs_lab, why_not
 
 RULES = """
@@ -28,7 +28,7 @@ exec "$0" -c "$1"
 """
 ASK = """
 import json
-from preflight.node.sources import itself
+from preflight.node.subjects import itself
 held = [{"address": one, "family": "inet"} for one in ("127.0.0.1", "10.9.9.1")]
 print(json.dumps(itself.unreached([{"is_up": True, "addresses": held}], limit_s=0.3)))
 """
