@@ -129,6 +129,11 @@ def plant_full_names(lab):
     lab["node4"].write_file("/etc/hosts", HOSTS.format(every))
 
 
+def plant_alone(lab):
+    """One host whose own name nobody knows, as `unshare --uts` or a bare container leaves it."""
+    lab["node1"].write_file("/etc/hosts", HOSTS.format(""))
+
+
 def nft(host, rules):
     """Load rules of nft on a host."""
     subprocess.run([*host.space.enter("net"), "nft", "-f", "-"], input=rules, text=True, check=True)
@@ -141,6 +146,7 @@ class Trial:
     plant: Callable[[Lab], None]
     rows: frozenset[str]
     words: tuple[str, ...] = FACTS_ONLY
+    hosts: int = 4
 
 
 TRIALS = (
@@ -201,6 +207,7 @@ TRIALS = (
             }
         ),
     ),
+    Trial(plant_alone, frozenset({"names.own_hostname_is_an_address_of_the_node"}), hosts=1),
     Trial(
         plant_full_names,
         frozenset(
@@ -273,7 +280,7 @@ def state(lab):
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.plant.__name__)
 def test_what_a_run_prints_mends_what_it_found(make_lab, tmp_path, trial):
     """Each row's check is red before and green after its command, no other is worse, and twice is the same as once."""
-    lab = make_lab(4)
+    lab = make_lab(trial.hosts)
     trial.plant(lab)
     before = Judged(lab, tmp_path / "before", trial.words)
     said = typed(lab, before)
