@@ -194,9 +194,10 @@ def test_every_node_speaks_one_address_family(cluster):
         }
         raise BlameMany(cluster.differing(groups, "address families of the training interface"))
     offered = {node.name: node.identity.offered_family for node in cluster if not node.value("GLOO_SOCKET_IFNAME")}
-    named = {
-        family: tuple(name for name in offered if offered[name] == family) for family in offered.values() if family
-    }
+    named = {}
+    for name, family in offered.items():
+        if family:
+            named.setdefault(family, []).append(name)
     if len(named) > 1:
         fix = "in /etc/hosts of the nodes named, the node's own hostname with its address of the others' family alone"
         blames = cluster.differing(named, "address family of the node's own hostname", fix=fix)
