@@ -193,7 +193,7 @@ def test_every_node_speaks_one_address_family(cluster):
             words: tuple(name for name in values if values[name] == words) for words in dict.fromkeys(values.values())
         }
         raise BlameMany(cluster.differing(groups, "address families of the training interface"))
-    offered = {node.name: node.identity.offered_family for node in cluster if not node.value("GLOO_SOCKET_IFNAME")}
+    offered = cluster.gather(lambda node: "" if node.value("GLOO_SOCKET_IFNAME") else node.identity.offered_family)
     named = {}
     for name, family in offered.items():
         if family:
@@ -201,7 +201,7 @@ def test_every_node_speaks_one_address_family(cluster):
     if len(named) > 1:
         fix = "in /etc/hosts of the nodes named, the node's own hostname with its address of the others' family alone"
         blames = cluster.differing(named, "address family of the node's own hostname", fix=fix)
-        is_advisory = cluster.first.backend == "nccl"
+        is_advisory = cluster.nodes[0].backend == "nccl"
         raise BlameMany(Blame(one.message, nodes=one.nodes, fix=fix, is_advisory=is_advisory) for one in blames)
 
 
