@@ -3,7 +3,9 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
-from preflight.tables.network import interfaces
+from preflight.facts.subjects.network import is_loopback
+from preflight.facts.value import Missing
+from preflight.tables.network import filters, interfaces
 
 LOCAL = ("localhost", "localhost4", "localhost6", "ip6-localhost")
 NOT_LOCALHOST = "names.own_hostname_is_not_localhost"
@@ -43,6 +45,29 @@ def test_localhost_is_the_node_itself(node, cluster):
         raise Blame(wrong, nodes=[node.name], is_advisory=True)
 
 
+def test_every_node_reaches_itself(node):
+    """Every node reaches itself: at 127.0.0.1, at the address it trains on, and at the one its own name leads to.
+
+    Ranks of one node meet at its own address, rank 0 connects to the store that it opened itself, and NCCL to its own
+    proxy: while a packet filter or a route of the node stops these packets, the start hangs, and no peer notices.
+    Fix: let the node's own packets pass (`nft list ruleset`, `iptables -S`): with nft `iif lo accept` as the first rule
+    of its input chain, with iptables `iptables -I INPUT -i lo -j ACCEPT`; `ip route get <address>` must say `dev lo`.
+    """
+    if node.network.loopback_trouble():
+        return  # a check of its own says so
+    own = (node.address_for_peers(), *node.identity.hostname_addresses[:1])
+    wrong = []
+    for failed in node.network.unreached:
+        if failed.address in own or is_loopback(failed.address):
+            rules = [
+                f"{rule.tool} on {node.name}, {rule.place}: {rule.rule}"
+                for rule in failed.rules
+                if filters.may_match(rule.rule, failed.address, failed.address)
+            ]
+            wrong.append("; ".join([f"the node does not reach itself at {failed.address}: {failed.why}", *rules[:2]]))
+    assert not wrong, "; ".join(wrong)
+
+
 def test_own_hostname_is_not_loopback(cluster):
     """A node's own hostname, asked on that node, does not resolve to a loopback address.
 
@@ -74,10 +99,15 @@ def test_own_hostname_is_an_address_of_the_node(node, cluster):
     """A node's own hostname resolves, on that node, to an address that one of its interfaces has.
 
     gloo binds to that address: a stale entry of /etc/hosts or DNS, or none, sends it to loopback and the job hangs.
-    NCCL never asks; there it is a warning, for the groups on CPUs that many programs make beside it.
+    NCCL never asks; there it is a warning, for the groups on CPUs that many programs make beside it. On one node,
+    `torchrun --standalone` tells its ranks to meet at the full name (`hostname -f`): where that leads nowhere, or to
+    another machine, they wait for rank 0 until they time out.
     Fix: on the nodes named, `getent hosts $(hostname)` must print an address that `ip -br address` lists; where
     /etc/hosts has its line already, `hosts:` in /etc/nsswitch.conf must name `files`.
     """
+    if not cluster.has_peers:
+        _is_found_by_its_own_ranks(node)
+        return
     cluster.needs_peers()
     if node.value("GLOO_SOCKET_IFNAME"):
         return
@@ -94,6 +124,19 @@ def test_own_hostname_is_an_address_of_the_node(node, cluster):
     if not addresses or not node.network.holds_any(addresses):
         words = f"the node's own hostname {message}"
         raise Blame(words, nodes=[node.name], is_advisory=node.backend == "nccl")
+
+
+def _is_found_by_its_own_ranks(node):
+    """On one node the own name may be loopback; what torchrun tells the ranks is the full name."""
+    own = node.identity
+    full = own.hostname_addresses if isinstance(own.fqdn_addresses, Missing) else own.fqdn_addresses
+    for what, name, addresses in (("hostname", own.hostname, own.hostname_addresses), ("full name", own.fqdn, full)):
+        said = f"the node's own {what} {name}"
+        ranks = "where the ranks of `torchrun --standalone` are told to meet"
+        assert addresses, f"{said} does not resolve there, {ranks}"
+        assert node.network.holds_any(addresses[:1]), (
+            f"{said} is {', '.join(addresses)}, {ranks}, and no interface there has {addresses[0]}"
+        )
 
 
 def test_hostnames_are_unique(cluster):
@@ -135,7 +178,8 @@ def test_short_hostnames_are_unique(cluster):
 def test_every_node_speaks_one_address_family(cluster):
     """There is an address family, IPv4 or IPv6, in which every node can be reached.
 
-    A rank that offers an IPv6 address to one that has none is never reached: gloo and NCCL do not try another.
+    A rank that offers an IPv6 address to one that has none is never reached: gloo and NCCL do not try another. gloo
+    offers the address of the node's own hostname, so these must be of one family too, unless GLOO_SOCKET_IFNAME is set.
     Fix: give the nodes named an address of the others' family (`ip -br address`), or one NCCL_SOCKET_FAMILY for all.
     """
     cluster.needs_peers()
@@ -149,16 +193,27 @@ def test_every_node_speaks_one_address_family(cluster):
             words: tuple(name for name in values if values[name] == words) for words in dict.fromkeys(values.values())
         }
         raise BlameMany(cluster.differing(groups, "address families of the training interface"))
+    offered = cluster.gather(lambda node: "" if node.value("GLOO_SOCKET_IFNAME") else node.identity.offered_family)
+    named = {}
+    for name, family in offered.items():
+        if family:
+            named.setdefault(family, []).append(name)
+    if len(named) > 1:
+        fix = "in /etc/hosts of the nodes named, the node's own hostname with its address of the others' family alone"
+        blames = cluster.differing(named, "address family of the node's own hostname", fix=fix)
+        is_advisory = cluster.nodes[0].backend == "nccl"
+        raise BlameMany(Blame(one.message, nodes=one.nodes, fix=fix, is_advisory=is_advisory) for one in blames)
 
 
 def test_peers_are_taken_for_themselves(node, cluster):
     """Where a node can resolve the hostname of a peer, it gets an address that this peer has.
 
     A stale line in /etc/hosts or DNS sends ranks to another machine or to themselves: the start hangs or is refused.
+    Of several addresses the first counts, as ranks try them in this order; a wrong one behind it is a warning.
     Fix: correct the line of the peer in /etc/hosts of the nodes named; check with `getent ahosts <peer>`.
     """
     cluster.needs_peers()
-    wrong = []
+    wrong, stray = [], []
     for route in _routes_to_known(node, cluster):
         peer = cluster[route.name]
         if cluster.bearers[peer.identity.hostname] > 1:
@@ -166,14 +221,15 @@ def test_peers_are_taken_for_themselves(node, cluster):
         if _is_local(peer):  # that name is right to lead to this node itself
             continue
         if route.resolved and _leads_elsewhere(node, peer, route.resolved):
-            wrong.append(
-                f"{peer.identity.hostname} is {', '.join(route.resolved)} there, not {peer.address_for_peers()}"
-            )
+            wrong.append(_taken_for(peer.identity.hostname, peer, route.resolved))
+        elif strays := _strays(node, peer, route.resolved):
+            stray.append(f"{peer.identity.hostname} is {', '.join(strays)} there too, which is not {peer.name}")
     lost = set(node.lost_addresses)
     if lost & cluster.once("what names resolve to", lambda: _resolved(cluster)).get(node.name, set()):
         gone = ", ".join(sorted(lost))
         wrong.append(f"{node.identity.hostname} is {gone} here and for its peers, and no interface of this node has it")
-    assert not wrong, "; ".join(wrong)
+    if wrong or stray:
+        raise Blame("; ".join([*wrong, *stray]), nodes=[node.name], is_advisory=not wrong)
 
 
 @pytest.mark.advisory
@@ -218,7 +274,7 @@ def test_full_names_of_peers_lead_to_them(node, cluster):
         if not route.resolved_fqdn:
             unknown.append(full)
         elif _leads_elsewhere(node, peer, route.resolved_fqdn):
-            wrong.append(f"{full} is {', '.join(route.resolved_fqdn)} there, not {peer.address_for_peers()}")
+            wrong.append(_taken_for(full, peer, route.resolved_fqdn))
     unresolved = [f"cannot resolve {', '.join(unknown[:4])}{' and others' if unknown[4:] else ''}"] if unknown else []
     assert not unknown + wrong, "; ".join([*unresolved, *wrong])
 
@@ -236,10 +292,13 @@ def test_reverse_names_lead_back(node, cluster):
     for route in _routes_to_known(node, cluster):
         name = route.reverse
         peer = cluster[route.name]
-        leads_back = route.address in route.reverse_addresses  # that the peer has lost it is another check's matter
+        leads_back = route.reverse_addresses[:1] == (
+            route.address,
+        )  # that the peer has lost it is another check's matter
         if isinstance(name, str) and not leads_back and _leads_elsewhere(node, peer, route.reverse_addresses):
             leads = ", ".join(route.reverse_addresses) or "nothing"
-            wrong.append(f"{route.address} ({route.name}) is called {name} there, which resolves to {leads}")
+            first = " first" * (route.address in route.reverse_addresses)
+            wrong.append(f"{route.address} ({route.name}) is called {name} there, which resolves{first} to {leads}")
     assert not wrong, "; ".join(wrong[:4])
 
 
@@ -290,9 +349,27 @@ def _routes_to_known(node, cluster):
 
 
 def _leads_elsewhere(node, peer, addresses):
-    """Whether the addresses that a node finds for a peer are wrong; where the peer has lost them, that is its fault."""
-    is_lost = set(addresses) & set(peer.lost_addresses) or interfaces.has_left(peer, node)
-    return not is_lost and not peer.network.holds_any(addresses, reachable=True)
+    """Whether the first address that a node finds for a peer is wrong: what connects to the name tries it first."""
+    return bool(_strays(node, peer, addresses[:1])) or not (addresses or _has_lost(node, peer, addresses))
+
+
+def _strays(node, peer, addresses):
+    """The wrong ones among the addresses that a node finds for a peer; where the peer has lost them, it is at fault."""
+    return () if _has_lost(node, peer, addresses) else peer.network.strays(addresses)
+
+
+def _has_lost(node, peer, addresses):
+    return bool(set(addresses) & set(peer.lost_addresses)) or interfaces.has_left(peer, node)
+
+
+def _taken_for(name, peer, addresses):
+    """What a name of a peer gives, and what it should give first."""
+    right = peer.address_for_peers()
+    rest = (
+        f", and only then {', '.join(addresses[1:])}" if peer.network.holds_any(addresses[1:], reachable=True) else ""
+    )
+    said = f"{addresses[0]} there first{rest}" if rest else f"{', '.join(addresses)} there"
+    return f"{name} is {said}, not {right}"
 
 
 def _is_local(node):

@@ -128,7 +128,10 @@ def test_torch_is_installed(node):
     if not software.has_torch():
         for path, version in list(software.torch_elsewhere.items())[:1]:
             right, executable = shlex.quote(path), shlex.quote(software.executable)
-            fix = f"`--python={right}`, which has torch there, or `{executable} -m pip install torch`"
+            fix = (
+                f"`--python={right}`, which has torch there (`python={right}` on the node's line of a hostfile that has"
+                f" another one), or `{executable} -m pip install torch`"
+            )
             message = f"torch is not installed for {software.executable}; {path} has torch {version}"
             raise Blame(message, nodes=[node.name], fix=fix)
         raise Blame(f"torch is not installed for {software.executable}", nodes=[node.name])

@@ -42,7 +42,7 @@ def test_first_address_of_the_first_node_is_the_one_to_reach(cluster):
     first = cluster.first
     if not first.trust.logins:
         raise NotApplicable("no node logs in to another one")
-    listed, right = first.network.first_address(), first.address_for_peers()
+    listed, right = first.network.first_address(), first.network.training_interface.address()
     if listed != right:
         message = f"`hostname -I` on {first.name} begins with {listed}; its training interface has {right}"
         raise Blame(message, nodes=[first.name], fix=f"start with `deepspeed --master_addr={right}`")

@@ -136,11 +136,13 @@ def with_training_interface(
     *,
     backend: Backend,
     reached_address: str,
+    has_peers: bool = False,
 ) -> Network:
     """The network with `training` set to the interface that the job's collectives will use, or to why there is none.
 
     The backend's variable decides where it is set. Else the first in NCCL's default order, or for Gloo the interface of
-    the node's own hostname; `reached_address` (at which we reached the node) settles what that leaves open.
+    the node's own hostname; `reached_address` (at which we reached the node) settles what that leaves open. One that is
+    loopback is none where there are peers: whatever would be advised from its address would lead each to itself.
     """
     try:
         if isinstance(environment, Missing):
@@ -150,6 +152,8 @@ def with_training_interface(
             chosen = _for_nccl(network, variables)
         else:
             chosen = _for_gloo(network, identity, variables, reached_address)
+        if has_peers and chosen.is_loopback:
+            raise FactMissing("training interface", f"the training interface is {chosen.name}: no peer can reach it")
     except FactMissing as missing:
         return msgspec.structs.replace(network, training=Missing(missing.reason, missing.kind))
     return msgspec.structs.replace(network, training=chosen.name)

@@ -32,10 +32,10 @@ def of_nodes(nodes: Iterable[NodeFacts], backend: str) -> Cluster:
     """The same of nodes that are decoded already."""
     ordered = sorted(nodes, key=lambda node: node.index)
     chosen = _backend(ordered, backend)
-    return Cluster(tuple(_for_backend(node, chosen) for node in ordered))
+    return Cluster(tuple(_for_backend(node, chosen, has_peers=len(ordered) > 1) for node in ordered))
 
 
-def _for_backend(node: NodeFacts, backend: selection.Backend) -> NodeFacts:
+def _for_backend(node: NodeFacts, backend: selection.Backend, *, has_peers: bool) -> NodeFacts:
     """The node with the job's backend, and its training interface chosen where it said enough to choose by."""
     node = dataclasses.replace(node, backend=backend)
     try:
@@ -45,6 +45,7 @@ def _for_backend(node: NodeFacts, backend: selection.Backend) -> NodeFacts:
             _or_missing(node, "environment", Environment),
             backend=backend,
             reached_address=node.address,
+            has_peers=has_peers,
         )
     except FactMissing:
         return node

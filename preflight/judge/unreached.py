@@ -98,6 +98,9 @@ def by_rack(names: Sequence[str], reason: str, racks: Mapping[str, str]) -> list
     return [*found, Loss(rest, reason)] if rest else found
 
 
+OF_A_HOSTFILE = "or `python=PATH` on their lines of the hostfile, which comes before `--python`"
+
+
 def without_name(reason: str, name: str) -> str:
     """The reason as it may be said of other nodes too: ANY in the place of the node's name."""
     return re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", ANY, reason)
@@ -121,9 +124,10 @@ def _of_reason(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, s
         )
     has_torch = re.search(r"\(there (\S+) has torch \S+\)$", reason)
     if has_torch:
-        return f"`--python={has_torch[1]}`, which has torch there, then run again"
+        return f"`--python={has_torch[1]}`, which has torch there, {OF_A_HOSTFILE}, then run again"
     if "give --python PATH" in reason:
-        return "`--python PATH` with the full path of a Python of 3.9 or newer on the nodes named, then run again"
+        words = "`--python PATH` with the full path of a Python of 3.9 or newer on the nodes named"
+        return f"{words}, {OF_A_HOSTFILE}, then run again"
     command = re.search(r": (ssh(?:-copy-id)? [-\w@.:\[\]<> ]+)$", reason)
     if command and command[1].startswith("ssh-copy-id"):
         return f"`{command[1]}`, then run again; {REFUSED_WITH_A_KEY}"

@@ -53,13 +53,16 @@ class Command:
     """What puts one node right, for its shell, every value quoted: `now`, and `lasting` where a reboot would undo that.
 
     Each is one line; `lasting` may be a comment where a file of the site's own has to be edited. One that
-    ``is_for_job`` sets variables where the job starts on that node: a login to it would forget them.
+    ``is_for_job`` sets variables where the job starts on that node: a login to it would forget them. ``row`` is what
+    gave it, ``is_tried`` whether a test has typed that row's command on its fault and found it gone.
     """
 
     node: str
     now: str
     lasting: str = ""
     is_for_job: bool = False
+    row: str = ""
+    is_tried: bool = True
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,6 @@ NOT_AT_FIRST = tuple(
     for name in (
         "agent.strict",
         "agent.within",
-        "sources.firewall",
         "sources.gpus.vendor",
         "sources.rank_files",
         "sources.scrubbed",
@@ -76,10 +75,11 @@ NOT_AT_FIRST = tuple(
 )
 
 
-# Modules that only a node with GPUs, RDMA devices or an event in its log imports: a packet within the packet, which
-# others never unpack.
+# Modules that only a node with GPUs, RDMA devices, an event in its log or a filter in its own way imports: a packet
+# within the packet, which others never unpack.
 OF_DEVICES = tuple(
-    f"preflight.node.sources.{start}" for start in ("amd", "gpu", "kernel.events", "kernel.lines", "qos", "rdma")
+    f"preflight.node.sources.{start}"
+    for start in ("amd", "firewall", "gpu", "kernel.events", "kernel.lines", "qos", "rdma")
 )
 FIRST, DEVICES, REST = "first", "devices", "rest"
 LATER = "later"  # as bootstrap.LATER, which nothing here may import

@@ -194,6 +194,7 @@ class FakeRun:
             self.facts(name, "environment", Environment),
             backend=self.backend,
             reached_address=address,
+            has_peers=len(self.names) > 1,
         )
         present = {subject: value for subject, value in subjects.items() if subject not in missing}
         return NodeFacts(name, index, address, present, missing, backend=self.backend)

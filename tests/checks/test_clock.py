@@ -84,3 +84,10 @@ def test_a_node_that_hides_the_processes_of_others_may_have_a_time_service():
     run = healthy().broken("node3", "machine", time_services=Missing("processes of other users are hidden", "absent"))
     findings = judge("clock.a_time_service_runs_where_the_peers_have_one", run)
     assert {finding.verdict for finding in findings} == {Verdict.PASS}
+
+
+def test_a_clock_that_is_far_off_is_told_once():
+    """What breaks the start has a check of its own; the warning waits for it."""
+    run = healthy().broken("node3", "clock", offset_seconds=90.0)
+    (blocked,) = [one for one in judge("clock.clocks_are_in_step", run) if one.verdict is not Verdict.PASS]
+    assert (blocked.verdict, blocked.nodes, blocked.blocked_by) == (Verdict.ERROR, ("node3",), "clock.clocks_agree")

@@ -9,8 +9,14 @@ import pytest
 from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
-from preflight.testing import roce
-from tests.checks.samples import Broken, debian_name, judge, leads_to, with_second_address
+from preflight.testing import FakeRun, roce
+from tests.checks.samples import Broken, debian_name, judge, judge_all, leads_to, with_second_address
+
+
+def leads_to_in_turn(run: FakeRun, node: str, *addresses: str) -> FakeRun:
+    """What MASTER_ADDR resolves to on a node, in the order of its resolver."""
+    return run.broken(node, "peers", master_addresses=addresses)
+
 
 BROKEN = (
     Broken(
@@ -52,6 +58,12 @@ BROKEN = (
     ),
     Broken(
         "master.address_leads_every_node_to_the_first", leads_to(roce(), "", "node3"), ("node3",), "is unknown there"
+    ),
+    Broken(
+        "master.address_leads_every_node_to_the_first",
+        leads_to_in_turn(roce(), "node3", "10.0.0.2", "10.0.0.1"),
+        ("node3",),
+        "MASTER_ADDR node1 is 10.0.0.2, 10.0.0.1 there; wanted first 10.0.0.1",
     ),
     Broken(
         "master.address_is_on_the_training_interface",
@@ -140,3 +152,18 @@ def test_no_variable_is_exported_for_an_address_of_a_launch_file(check, run, lay
     assert "10.0.0.1" in told
     assert ("export MASTER_ADDR" in told) == (layer == "--env")
     assert ("launch file" in told) == (layer == "launch files")
+
+
+def test_a_wrong_address_behind_the_right_one_is_a_warning():
+    """Ranks come to it only where nothing answers at the first."""
+    run = leads_to_in_turn(roce(), "node3", "10.0.0.1", "10.0.0.9")
+    found = judge("master.address_leads_every_node_to_the_first", run)
+    assert {finding.nodes: finding.verdict for finding in found}["node3",] is Verdict.WARN
+
+
+def test_no_address_of_loopback_is_advised():
+    """Where the job's variables make the nodes train on loopback, that is the fault, and its address no remedy."""
+    run = leads_to(roce().with_variables(NCCL_SOCKET_IFNAME="^docker0", MASTER_ADDR="node1"), "10.0.0.1")
+    bad = [finding for finding in judge_all(run) if finding.verdict in (Verdict.FAIL, Verdict.WARN)]
+    assert {finding.check for finding in bad} == {"network.interface_variables_match_an_interface"}
+    assert "127.0.0.1" not in " ".join(f"{one.fix} {[command.now for command in one.commands]}" for one in bad)

@@ -70,7 +70,7 @@ def test_a_node_without_training_interface_takes_no_part():
 
 
 def test_a_filtered_port_of_rank_0_is_blamed_on_the_node_whose_rule_drops_it():
-    """The node, the port, the rule as it stands there, and the command that lets the port in."""
+    """The node, the port, the rule as it stands there, and the command that lets the nodes in."""
     others = healthy().names[1:]
     (failed,) = [f for f in judge(PORT, met(*others, filters={"node1": (DROP,)})) if f.verdict is Verdict.FAIL]
     assert failed.nodes == ("node1",)
@@ -78,7 +78,8 @@ def test_a_filtered_port_of_rank_0_is_blamed_on_the_node_whose_rule_drops_it():
         "no other node reaches port 29500 of node1 (10.0.0.1), where rank 0 will listen: no answer (filtered);"
         " nft on node1, inet filter input: tcp dport 29500 drop"
     )
-    assert failed.fix == "`ssh node1 sudo nft insert rule inet filter input tcp dport 29500 accept`"
+    (command,) = failed.commands
+    assert command.now.endswith("nft insert rule inet filter input ip saddr 10.0.0.0/24 ip daddr 10.0.0.0/24 accept")
 
 
 @pytest.mark.parametrize(

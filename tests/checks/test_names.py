@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.facts.subjects.network import Address
+from preflight.facts.subjects.network import Address, Rule, Unreached
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.testing import healthy, roce
@@ -72,6 +72,12 @@ BROKEN = (
         "IPv4 on node[1-2], IPv6 on node3",
     ),
     Broken(
+        "names.every_node_speaks_one_address_family",
+        healthy().broken("node3", "identity", hostname_address="2001:db8::3", hostname_addresses=("2001:db8::3",)),
+        ("node3",),
+        "address family of the node's own hostname: IPv4 on node[1-2], IPv6 on node3",
+    ),
+    Broken(
         "names.full_names_of_peers_lead_to_them",
         looks_up(healthy().broken("node2", "identity", fqdn="node2.rack.example"), "node1", "node2", resolved_fqdn=()),
         ("node1",),
@@ -104,6 +110,31 @@ BROKEN = (
         looks_up(healthy(), "node1", "node2", reverse_seconds=1.2),
         ("node1",),
         "takes 1.2 s for the name of node2",
+    ),
+    Broken(
+        "names.peers_are_taken_for_themselves",
+        resolves(healthy(), "node3", "node1", "10.0.0.2", "10.0.0.1"),
+        ("node3",),
+        "node1 is 10.0.0.2 there first, and only then 10.0.0.1, not 10.0.0.1",
+    ),
+    Broken(
+        "names.every_node_reaches_itself",
+        healthy().broken(
+            "node2",
+            "network",
+            unreached=(
+                Unreached(
+                    "10.0.0.2",
+                    "no answer",
+                    (
+                        Rule("nft", "inet own input", 'iif "lo" ip daddr 10.0.0.2 drop'),
+                        Rule("nft", "ip a b", "ip daddr 10.9.9.9 drop"),
+                    ),
+                ),
+            ),
+        ),
+        ("node2",),
+        'itself at 10.0.0.2: no answer; nft on node2, inet own input: iif "lo" ip daddr 10.0.0.2 drop',
     ),
     Broken("names.peers_can_be_resolved", resolves(healthy(), "node1", "node2"), ("node1",), "hostname of node2"),
 )
@@ -234,3 +265,45 @@ def test_a_pod_that_lost_its_own_full_name_is_not_the_fault_of_its_peers(names, 
     run = looks_up(run.broken("node2", "identity", hostname_addresses=names), "node1", "node2", resolved_fqdn=())
     found = [one for one in judge("names.peers_can_be_resolved", run) if "node1" in one.nodes]
     assert {one.verdict for one in found} == {verdict}
+
+
+def test_a_wrong_address_behind_the_right_one_is_a_warning():
+    """Ranks try the first, and come to the others only where nothing answers there."""
+    found = judge("names.peers_are_taken_for_themselves", resolves(healthy(), "node3", "node1", "10.0.0.1", "10.0.0.9"))
+    (warned,) = [finding for finding in found if finding.verdict is not Verdict.PASS]
+    assert (warned.verdict, warned.nodes) == (Verdict.WARN, ("node3",))
+    assert warned.message == "node1 is 10.0.0.9 there too, which is not node1"
+
+
+def test_an_address_that_no_rank_uses_need_not_be_reached():
+    """Neither the training address, nor that of the own name, nor loopback: a bridge of containers, say."""
+    run = healthy().broken("node2", "network", unreached=(Unreached("172.17.0.1", "no answer"),))
+    assert {finding.verdict for finding in judge("names.every_node_reaches_itself", run)} == {Verdict.PASS}
+    run = healthy(1).broken("node1", "network", unreached=(Unreached("127.0.0.1", "no answer"),))
+    assert [finding.verdict for finding in judge("names.every_node_reaches_itself", run)] == [Verdict.FAIL]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ({"hostname_address": Missing("unknown"), "hostname_addresses": ()}, "hostname node1 does not resolve there"),
+        (
+            {"hostname_address": "10.9.9.9", "hostname_addresses": ("10.9.9.9",)},
+            "hostname node1 is 10.9.9.9, where the ranks of `torchrun --standalone` are told to meet",
+        ),
+        ({"hostname_addresses": ("10.9.9.9", "10.0.0.1")}, "and no interface there has 10.9.9.9"),
+        ({"fqdn": "node1.gone", "fqdn_addresses": ()}, "full name node1.gone does not resolve there"),
+    ],
+)
+def test_ranks_of_one_node_must_find_its_own_name(names, words):
+    """torchrun tells them the full name of the node, alone as among peers."""
+    (finding,) = judge("names.own_hostname_is_an_address_of_the_node", healthy(1).broken("node1", "identity", **names))
+    assert finding.verdict is Verdict.FAIL
+    assert words in finding.message
+
+
+def test_one_debian_machine_passes():
+    """Its own name is 127.0.1.1: an address of its own, where all its ranks meet."""
+    run = debian_name(healthy(1), "node1").broken("node1", "identity", fqdn_addresses=("127.0.1.1",))
+    (finding,) = judge("names.own_hostname_is_an_address_of_the_node", run)
+    assert finding.verdict is Verdict.PASS

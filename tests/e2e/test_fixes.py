@@ -1,4 +1,8 @@
-"""On real hosts over ssh: are the faults gone once what a run printed was typed?"""
+"""On real hosts over ssh: are the faults gone once what a run printed was typed, and nothing else with them?
+
+A command may be shown as tried only if its row stands here: planted raw, typed, green after it, no other check worse,
+and typed a second time it changes nothing more.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,18 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from tests.lab import rdma
+import pytest
+
+from preflight.judge.commands.tried import TRIED
+from tests.lab import faults, rdma
+from tests.lab.lab import Lab
 from tests.lab.network import ip
 
-FACTS_ONLY = ("--preflight-profile=quick", "--color=no", "-p", "no:hypothesispytest", "-k", "not mesh")
+QUICK = ("--preflight-profile=quick", "--color=no", "-p", "no:hypothesispytest")
+FACTS_ONLY = (*QUICK, "-k", "not mesh")
 HOSTS = "127.0.0.1 localhost\n{}"
 
 
@@ -37,6 +48,7 @@ def plant_names(lab):
 
 def plant_variables(lab):
     """What shells of the nodes set, and adapters of which they speak wrongly."""
+    lab["node2"].add_interface("astray", "10.78.0.2/24")
     for number in (1, 2, 3, 4):
         devices = [rdma.RdmaDevice(f"mlx5_{place}") for place in (0, 1, 10)]
         lab[f"node{number}"].rdma_tree(devices)
@@ -76,26 +88,169 @@ def plant_variables(lab):
     lab["node4"].restart_sshd(same)
 
 
-def judged(lab, folder):
-    """Check -> its nodes, of what a run of the checks of facts alone finds wrong."""
-    argv = [sys.executable, "-m", "pytest", "--hosts=node[1-4]", f"--python={sys.executable}", *FACTS_ONLY]
-    done = lab.run([*argv, f"--report-dir={folder}"], timeout_s=100)
-    assert (folder / "report.json").exists(), done.stdout + done.stderr
-    report = json.loads((folder / "report.json").read_text())
-    bad = {finding["check"] for finding in report["findings"] if finding["verdict"] in ("fail", "warn")}
-    return bad, report, done.stdout + done.stderr
+def plant_filters(lab):
+    """Rules of nft: one host drops what comes from others, so that also rank 0's port is closed."""
+    faults.drop_incoming_high_ports(lab["node1"])
+    for host in lab.hosts:
+        host.restart_sshd({"MASTER_ADDR": lab["node1"].address, "MASTER_PORT": "29500"})
 
 
-def typed(lab, folder, report):
+ITSELF = """table inet own {{
+  chain input {{
+    type filter hook input priority 0; policy accept;
+    iif "lo" ip daddr {address} tcp flags & (syn | ack) == syn drop
+  }}
+}}
+"""
+
+
+def plant_second_addresses(lab):
+    """A peer's name with two addresses, the wrong one first; a host that does not reach itself; one of IPv6 by name."""
+    one, two, three = (lab[f"node{number}"] for number in (1, 2, 3))
+    own = {host: f"{host.address} {host.name}\n" for host in (one, two, three)}
+    wrong = f"{two.address} node1\n"  # nearer to node3 than the right one, as getaddrinfo counts
+    three.write_file("/etc/hosts", HOSTS.format(f"{own[one]}{wrong}{own[two]}{own[three]}"))
+    three.write_file("/etc/host.conf", "multi on\n")
+    nft(two, ITSELF.format(address=two.address))
+    four = lab["node4"]
+    ip(four.space, ["address add fd00:77::4/64 dev eth0 nodad"])
+    four.write_file("/etc/hosts", HOSTS.format(f"{''.join(own.values())}fd00:77::4 node4\n"))
+
+
+def plant_full_names(lab):
+    """Full names and names of addresses that lead astray, and localhost without a line."""
+    one, two, three = (lab[f"node{number}"] for number in (1, 2, 3))
+    lines = {host: f"{host.address} {host.name}.rack {host.name}\n" for host in lab.hosts}
+    every = "".join(lines.values())
+    astray = every.replace(lines[two], f"{two.address} {two.name}\n10.99.0.9 {two.name}.rack\n")
+    one.write_file("/etc/hosts", HOSTS.format(astray))
+    two.write_file("/etc/hosts", every)
+    three.write_file("/etc/hosts", HOSTS.format(f"{one.address} stray\n{two.address} stray\n{every}"))
+    lab["node4"].write_file("/etc/hosts", HOSTS.format(every))
+
+
+def plant_alone(lab):
+    """One host whose own name nobody knows, as `unshare --uts` or a bare container leaves it."""
+    lab["node1"].write_file("/etc/hosts", HOSTS.format(""))
+
+
+def nft(host, rules):
+    """Load rules of nft on a host."""
+    subprocess.run([*host.space.enter("net"), "nft", "-f", "-"], input=rules, text=True, check=True)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Faults planted together, the rows whose commands they are a trial of, and the words of the run."""
+
+    plant: Callable[[Lab], None]
+    rows: frozenset[str]
+    words: tuple[str, ...] = FACTS_ONLY
+    hosts: int = 4
+
+
+TRIALS = (
+    Trial(
+        plant_names,
+        frozenset(
+            {
+                "environment.nothing_is_left_from_debugging",
+                "environment.other_variables_are_the_same_on_every_node",
+                "environment.values_are_possible",
+                "environment.variables_exist",
+                "environment.variables_of_all_ranks_agree",
+                "environment.what_sets_nodes_apart_is_each_nodes_own",
+                "files.places_can_be_written_to",
+                "limits.shared_memory_is_enough",
+                "names.own_hostname_is_an_address_of_the_node",
+                "names.own_hostname_is_not_loopback",
+                "names.peers_can_be_resolved",
+                "network.default_routes_are_alike",
+                "network.mtu_is_the_same_on_every_node",
+                "network.routes_to_peers_leave_by_the_training_interface",
+                "ports.ephemeral_ports_are_enough",
+            }
+        ),
+    ),
+    Trial(
+        plant_variables,
+        frozenset(
+            {
+                "environment.proxies_leave_the_peers_out",
+                "master.address_belongs_to_the_first_node",
+                "master.port_is_outside_the_ephemeral_range",
+                "master.variables_are_the_same_on_every_node",
+                "network.interface_variables_match_an_interface",
+                "network.training_addresses_share_a_subnet",
+                "rdma.nccl_ib_hca_matches_a_port",
+                "rdma.nccl_ib_hca_takes_no_more_than_it_names",
+            }
+        ),
+    ),
+    Trial(
+        plant_filters,
+        frozenset(
+            {
+                "mesh.every_node_reaches_every_other_on_random_ports: nft on",
+                "mesh.every_node_reaches_the_port_of_rank_0: nft on",
+            }
+        ),
+        QUICK,
+    ),
+    Trial(
+        plant_second_addresses,
+        frozenset(
+            {
+                "names.every_node_reaches_itself: nft on",
+                "names.every_node_speaks_one_address_family: own hostname",
+                "names.peers_are_taken_for_themselves",
+            }
+        ),
+    ),
+    Trial(plant_alone, frozenset({"names.own_hostname_is_an_address_of_the_node"}), hosts=1),
+    Trial(
+        plant_full_names,
+        frozenset(
+            {
+                "names.full_names_of_peers_lead_to_them",
+                "names.localhost_is_the_node_itself",
+                "names.reverse_names_lead_back",
+            }
+        ),
+    ),
+)
+
+
+class Judged:
+    """What one run finds wrong."""
+
+    def __init__(self, lab: Lab, folder, words):
+        argv = [sys.executable, "-m", "pytest", f"--hosts={lab.names}", f"--python={sys.executable}", *words]
+        done = lab.run([*argv, f"--report-dir={folder}"], timeout_s=100)
+        self.output = done.stdout + done.stderr
+        assert (folder / "report.json").exists(), self.output
+        self.folder = folder
+        self.report = json.loads((folder / "report.json").read_text())
+        self.bad = [finding for finding in self.report["findings"] if finding["verdict"] in ("fail", "warn")]
+        self.cells = {(finding["check"], node) for finding in self.bad for node in finding["nodes"]}
+        green = [finding for finding in self.report["findings"] if finding["verdict"] == "pass"]
+        self.passed = {(finding["check"], node) for finding in green for node in finding["nodes"]}
+
+    def rows(self) -> set[str]:
+        """The rows of commands that it used."""
+        return {command["row"] for finding in self.bad for command in finding.get("commands", ())}
+
+
+def typed(lab, run):
     """The script that the run offers, run where it was started; and each node's own variables, as its lines say."""
-    done = lab.run([sys.executable, "-m", "preflight", "report", str(folder), "--format=fix"])
-    script = folder / "fix.sh"
+    done = lab.run([sys.executable, "-m", "preflight", "report", str(run.folder), "--format=fix"])
+    script = run.folder / "fix.sh"
     script.write_text(done.stdout)
     output = lab.run(["sh", "-x", str(script)], timeout_s=60)
     for host in lab.hosts:
         now = [
             command["now"]
-            for finding in report["findings"]
+            for finding in run.report["findings"]
             for command in finding.get("commands", ())
             if command["is_for_job"] and command["node"] == host.name
         ]
@@ -110,22 +265,37 @@ def typed(lab, folder, report):
     return output.stdout + output.stderr
 
 
-def test_what_a_run_prints_mends_what_it_found(make_lab, tmp_path):
-    """Faults as the field has them, planted raw; the printed lines are run, and 25 checks find nothing any more."""
-    lab = make_lab(4)
-    mended: set[str] = set()
-    told = []
-    for number, plant in enumerate((plant_names, plant_variables)):
-        plant(lab)
-        before, report, output = judged(lab, tmp_path / f"before{number}")
-        said = typed(lab, tmp_path / f"before{number}", report)
-        after, last, _ = judged(lab, tmp_path / f"after{number}")
-        with_commands = {finding["check"] for finding in report["findings"] if finding.get("commands")}
-        mended |= (before & with_commands) - after
-        stays = [
-            f for f in last["findings"] if f["check"] in with_commands & after and f["verdict"] in ("fail", "warn")
-        ]
-        told += [output, said, *(json.dumps(finding, indent=1) for finding in stays)]
-    words = "\n".join(told)
-    assert len(mended) >= 25, f"{len(mended)}: {sorted(mended)}\n{words}"
-    assert not re.search(r"syntax error|unexpected", words)
+STATE = """
+cat /etc/hosts /etc/nccl.conf /etc/fstab /etc/sysctl.d/* /etc/security/limits.d/* /etc/modules-load.d/* 2>/dev/null
+ip -oneline link; ip -brief address; ip route; nft list ruleset; ls /dev/shm; findmnt -n /dev/shm /tmp
+sysctl net.ipv4.ip_local_port_range
+"""
+
+
+def state(lab):
+    """All that the commands change, of every host."""
+    return {host.name: (host.run(["sh", "-c", STATE]).stdout, dict(host.session_environment)) for host in lab.hosts}
+
+
+@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.plant.__name__)
+def test_what_a_run_prints_mends_what_it_found(make_lab, tmp_path, trial):
+    """Each row's check is red before and green after its command, no other is worse, and twice is the same as once."""
+    lab = make_lab(trial.hosts)
+    trial.plant(lab)
+    before = Judged(lab, tmp_path / "before", trial.words)
+    said = typed(lab, before)
+    once = state(lab)
+    said += typed(lab, before)
+    assert state(lab) == once, said
+    after = Judged(lab, tmp_path / "after", trial.words)
+    words = f"{before.output}\n{said}\n{after.output}"
+    assert trial.rows <= before.rows(), f"{sorted(trial.rows - before.rows())}\n{words}"
+    tried = {row.partition(": ")[0] for row in trial.rows}
+    assert {(check, node) for check, node in after.cells if check in tried} == set(), words
+    assert after.cells & before.passed == set(), words
+    assert not re.search(r"syntax error|unexpected", said)
+
+
+def test_only_what_was_tried_here_is_called_tried():
+    """Whoever adds a row of commands adds its fault to a trial, or has it shown as untested."""
+    assert frozenset().union(*(trial.rows for trial in TRIALS)) == TRIED

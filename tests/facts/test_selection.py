@@ -210,11 +210,11 @@ def test_gloo_without_a_resolvable_hostname_is_missing_with_the_reason():
         selection.gloo_interface(NODE, identity("203.0.113.7"))
 
 
-def training(backend, *, hostname="10.0.0.1", reached="10.0.0.1", nodes=NODE, **variables):
+def training(backend, *, hostname="10.0.0.1", reached="10.0.0.1", nodes=NODE, has_peers=False, **variables):
     """What `with_training_interface` chooses."""
     who = identity(hostname)
     found = selection.with_training_interface(
-        nodes, who, environment(**variables), backend=backend, reached_address=reached
+        nodes, who, environment(**variables), backend=backend, reached_address=reached, has_peers=has_peers
     )
     assert found.interfaces == nodes.interfaces
     return found.training
@@ -251,6 +251,14 @@ def test_a_variable_that_matches_nothing_is_told(backend, name):
     """The reason names variable, value and what there is; it is an error, not "does not apply"."""
     found = training(backend, nodes=network(ETH0, ETH1), **{name: "eth7"})
     assert found == Missing(f"{name}=eth7 matches no interface (has eth0, eth1)", "failed")
+
+
+def test_among_peers_loopback_is_no_training_interface():
+    """No address of it may be advised to anybody; alone, a node may well train on it."""
+    for backend, name in (("nccl", "NCCL_SOCKET_IFNAME"), ("gloo", "GLOO_SOCKET_IFNAME")):
+        assert training(backend, nodes=network(LO, ETH0), **{name: "lo"}) == "lo"
+        found = training(backend, nodes=network(LO, ETH0), has_peers=True, **{name: "lo"})
+        assert found == Missing("the training interface is lo: no peer can reach it", "failed")
 
 
 def test_no_usable_interface_is_absent():

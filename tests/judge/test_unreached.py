@@ -72,7 +72,7 @@ def test_nodes_that_were_not_reached_are_errors_of_every_check():
         ("no Python could be started (sh: 1: python3: not found): give --python PATH", "`--python PATH` with"),
         (
             "no Python could be started (sh: /x: not found): give --python PATH (there /e/bin/python3 has torch 2.4)",
-            "`--python=/e/bin/python3`, which has torch there, then run again",
+            "`--python=/e/bin/python3`, which has torch there, or `python=",
         ),
         (
             "login refused (ssh: x); install your key: ssh-copy-id -p 2222 me@node2",

@@ -23,7 +23,9 @@ class Identity(Value, frozen=True, kw_only=True):
     memory_bytes: Count
     user_id: Count
     hostname_address: Text | Missing  # the first of the hostname's that can be bound there, which gloo takes
-    hostname_addresses: tuple[Text, ...]  # every address getaddrinfo gives for the hostname
+    hostname_addresses: tuple[Text, ...]  # every address getaddrinfo gives for the hostname, in its order
+    # Those of the full name, which torchrun tells the ranks to meet at.
+    fqdn_addresses: tuple[Text, ...] | Missing = Missing("not reported", "absent")
     # Every address getaddrinfo gives for "localhost"; none where the name is unknown there.
     localhost_addresses: tuple[Text, ...] | Missing = Missing("not reported", "absent")
     context: Text  # where limits and environment were read: ssh, local, container, slurm
@@ -31,7 +33,8 @@ class Identity(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         first = () if isinstance(self.hostname_address, Missing) else (self.hostname_address,)
         local = () if isinstance(self.localhost_addresses, Missing) else self.localhost_addresses
-        must_be_addresses(*first, *self.hostname_addresses, *local)
+        full = () if isinstance(self.fqdn_addresses, Missing) else self.fqdn_addresses
+        must_be_addresses(*first, *self.hostname_addresses, *full, *local)
 
     @property
     def has_plain_name(self) -> bool:
@@ -44,6 +47,12 @@ class Identity(Value, frozen=True, kw_only=True):
         if isinstance(self.hostname_address, Missing) and not self.hostname_addresses:
             raise BlockedBy("names.own_hostname_is_an_address_of_the_node", detail=self.hostname_address.missing)
         return present(self.hostname_address, "address of the node's own hostname")
+
+    @property
+    def offered_family(self) -> str:
+        """The family of that address; "" where the name leads to no other machine's way here."""
+        address = "" if isinstance(self.hostname_address, Missing) else self.hostname_address
+        return "" if not address or is_loopback(address) else "IPv6" if ":" in address else "IPv4"
 
     @property
     def wrong_localhost(self) -> str:

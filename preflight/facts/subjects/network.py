@@ -117,6 +117,25 @@ class Gateway(Value, frozen=True):
         must_be_addresses(self.address)
 
 
+class Rule(Value, frozen=True):
+    """A rule of the node's packet filter: whose it is, the chain that holds it, its words."""
+
+    tool: Literal["nft", "iptables", "ufw", "firewalld"]
+    place: Text
+    rule: Text
+
+
+class Unreached(Value, frozen=True):
+    """An address of the node at which a connection of the node to itself failed."""
+
+    address: Text
+    why: Text
+    rules: tuple[Rule, ...] = ()  # of its packet filter, that may be why
+
+    def __post_init__(self) -> None:
+        must_be_addresses(self.address)
+
+
 class Network(Value, frozen=True, kw_only=True):
     """Interfaces, default gateways and the ephemeral port range (inclusive)."""
 
@@ -127,6 +146,7 @@ class Network(Value, frozen=True, kw_only=True):
     reserved_ports: Count | Missing = Missing(
         "not reported", "absent"
     )  # of the ephemeral range, never assigned by the kernel
+    unreached: tuple[Unreached, ...] = ()  # its own addresses at which the node does not reach itself
     # Filled in by the controller from the job's variables (facts.selection), never sent by a node.
     training: Text | Missing = Missing("not chosen yet")
 
@@ -179,8 +199,6 @@ class Network(Value, frozen=True, kw_only=True):
         """Why peers cannot reach this node on its training interface, "" where nothing is known against it."""
         if isinstance(self.training, Missing):
             return self.training.missing
-        if self.interface(self.training).is_loopback:
-            return f"the training interface is {self.training}: no peer can reach it"
         held = self.interface(self.training)
         if held.families():
             return ""
@@ -195,6 +213,10 @@ class Network(Value, frozen=True, kw_only=True):
         wanted = {address.partition("%")[0] for address in addresses}
         # Every 127.x.x.x leads to the node itself, though its loopback interface lists one only.
         return any(not reachable if is_loopback(address) else address in held for address in wanted)
+
+    def strays(self, addresses: Iterable[str]) -> tuple[str, ...]:
+        """Those of `addresses` at which a peer does not find this node."""
+        return tuple(address for address in addresses if not self.holds_any([address], reachable=True))
 
     @property
     def reachable_addresses(self) -> frozenset[str]:

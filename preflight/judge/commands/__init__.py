@@ -20,6 +20,7 @@ from preflight.judge.commands import (
     clock,
     environment,
     files,
+    filters,
     gpu,
     kernel,
     limits,
@@ -30,6 +31,7 @@ from preflight.judge.commands import (
     software,
     trust,
 )
+from preflight.judge.commands.tried import TRIED
 from preflight.judge.commands.words import Case, Row
 from preflight.ledger.findings import Command, Finding, Verdict
 
@@ -37,6 +39,7 @@ MOST_PARTS = 16
 ROWS: Mapping[str, Row] = {
     **network.ROWS,
     **names.ROWS,
+    **filters.ROWS,
     **master.ROWS,
     **environment.ROWS,
     **software.ROWS,
@@ -67,20 +70,20 @@ def with_commands(finding: Finding, cluster: Cluster) -> Finding:
     return replace(finding, commands=tuple(found)) if found else finding
 
 
-def _command(rows: list[Row], case: Case) -> Command | None:
+def _command(rows: list[str], case: Case) -> Command | None:
     for row in rows:
         try:
-            remedy = row(case)
+            remedy = ROWS[row](case)
         except (FactMissing, NotApplicable):
             continue
         if not f"{remedy.now}{remedy.lasting}".isprintable():
             continue  # quoted it would still be a line of its own in the file that the command writes
-        return Command(case.node.name, remedy.now, remedy.lasting, remedy.is_for_job)
+        return Command(case.node.name, remedy.now, remedy.lasting, remedy.is_for_job, row, row in TRIED)
     return None
 
 
-def _rows(check: str, words: str) -> list[Row]:
+def _rows(check: str, words: str) -> list[str]:
     """The rows of a check whose words are in the message, those for any words last."""
     keys = [key.partition(": ") for key in ROWS]
     asked = [key for key in keys if key[0] == check and key[2] in words]
-    return [ROWS["".join(key)] for key in sorted(asked, key=lambda key: not key[2])]
+    return ["".join(key) for key in sorted(asked, key=lambda key: not key[2])]

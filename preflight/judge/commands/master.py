@@ -6,7 +6,7 @@ import re
 
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
-from preflight.judge.commands.names import first_in_hosts, line_of_hosts
+from preflight.judge.commands.names import in_hosts
 from preflight.judge.commands.words import Case, Remedy, Row, exported, of_the_others
 
 PORT = 29500
@@ -34,7 +34,9 @@ def _same(case: Case) -> Remedy:
         port = of_the_others(case, lambda node: _given(node, name), name)
     except FactMissing:
         port = case.cluster.first.value(name)
-    return exported(MASTER_PORT=port if port.isdecimal() else str(PORT))
+    low, high = case.cluster.first.network.ephemeral_ports
+    is_good = port.isdecimal() and not low <= int(port) <= high
+    return exported(MASTER_PORT=port) if is_good else _port(case)
 
 
 def _given(node: NodeFacts, name: str) -> str:
@@ -67,10 +69,10 @@ def _holder(case: Case) -> Remedy:
 
 
 def _own_name(case: Case) -> Remedy:
-    """The endpoint's address for the node's own hostname, at the head of /etc/hosts."""
+    """The endpoint's address for the node's own hostname."""
     first = case.cluster.first
     (address, *_) = first.peers.addresses_of_master()
-    return first_in_hosts(first, [line_of_hosts(address, first.identity.hostname)])
+    return in_hosts(first, {(first.identity.hostname,): address})
 
 
 ROWS: dict[str, Row] = {

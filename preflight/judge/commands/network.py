@@ -67,7 +67,7 @@ def _gateway(case: Case) -> Remedy:
         raise FactMissing("default route", "there is none", "absent")
 
     wanted = of_the_others(case, first, "gateway of the others")
-    now = as_root(case.node, "ip", "route", "add", "default", "via", wanted)
+    now = as_root(case.node, "ip", "route", "replace", "default", "via", wanted)
     name = case.node.network.training_interface.name
     manager = case.node.machine.network_manager
     if manager == "netplan" and PLAIN.fullmatch(name):

@@ -7,7 +7,10 @@ import shlex
 from preflight.errors import FactMissing
 from preflight.judge.commands.words import Case, Remedy, Row
 
-KNOWN_HOSTS = "mkdir -p -m 700 ~/.ssh && ssh-keyscan -- {} >> ~/.ssh/known_hosts"
+KNOWN_HOSTS = (
+    "mkdir -p -m 700 ~/.ssh && touch ~/.ssh/known_hosts && "
+    "ssh-keyscan -- {} | sort -u -o ~/.ssh/known_hosts - ~/.ssh/known_hosts"
+)
 UNKNOWN = ("Host key verification failed", "host key")
 
 

@@ -67,8 +67,14 @@ def as_root(node: NodeFacts, *words: str) -> str:
 
 
 def into_file(node: NodeFacts, path: str, *lines: str) -> str:
-    """The command that adds lines to a file that only root may write."""
-    return f"{_written(lines)} | {sudo(node)}tee -a {shlex.quote(path)} >/dev/null"
+    """The command that adds those lines to a file of root's that it does not hold yet."""
+    file = shlex.quote(path)
+    parts = [
+        f"grep -qxF -e {shlex.quote(line)} {file} 2>/dev/null || "
+        f"{_written((line,))} | {sudo(node)}tee -a {file} >/dev/null"
+        for line in lines
+    ]
+    return parts[0] if len(parts) == 1 else " && ".join(f"{{ {part}; }}" for part in parts)
 
 
 def edited(node: NodeFacts, script: str, path: str) -> str:

@@ -13,6 +13,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, present
 from preflight.hosts import fold
 from preflight.results import Edge, Filter, Mesh, Rendezvous, Way
+from preflight.tables.network.filters import may_match
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 REASONS = {
@@ -28,8 +29,6 @@ REASONS = {
 }
 
 
-# Of nft and of iptables-save: "not", which end, "not", addresses.
-ADDRESSED = re.compile(r"(! )?(?:\bip6? |-)(saddr|daddr|s|d) (!= )?(\{[^}]*\}|\S+)")
 # Of what a firewall may have dropped where a connection failed so; an answer goes the other way.
 PACKETS = {
     **dict.fromkeys(("filtered", "refused", "unreachable", "local"), ("request", "answer")),
@@ -181,29 +180,6 @@ def is_of(rule: Filter, hook: str) -> bool:
     return other not in rule.place.lower()
 
 
-def may_match(rule: str, source: str, target: str) -> bool:
-    """Whether the addresses that a rule names, if any, leave packets between these two to it."""
-    for before, end, behind, held in ADDRESSED.findall(rule):
-        address = source if end[0] == "s" else target
-        found = [_holds(piece, address) for piece in held.strip("{} ").split(",")]
-        if None not in found and any(found) == bool(before or behind):
-            return False
-    return True
-
-
-def _holds(piece: str, address: str) -> bool | None:
-    """Whether an address, a network or a range of a rule holds an address; None where it is of another kind."""
-    first, _, last = piece.strip().partition("-")
-    try:
-        own = ip_address(address.partition("%")[0])
-        if not last:
-            return own in ip_network(first, strict=False)
-        low, high = int(ip_address(first)), int(ip_address(last))
-        return ip_address(first).version == own.version and low <= int(own) <= high
-    except ValueError:  # the name of a set, or no address is known
-        return None
-
-
 def _address(node: NodeFacts) -> str:
     try:
         return node.network.training_interface.address()
@@ -259,7 +235,7 @@ def _two_sides(edges: Iterable[Edge]) -> tuple[frozenset[str], ...]:
 
 
 def blames_of_port(found: Rendezvous) -> list[Blame]:
-    """Who keeps which nodes from the port of rank 0, by which rule where one was read, and how it is let in."""
+    """Who keeps which nodes from the port of rank 0, by which rule where one was read."""
     by_reason: dict[str, list[Edge]] = {}
     for edge in found.failed:
         by_reason.setdefault(edge.reason, []).append(edge)
@@ -281,22 +257,5 @@ def blames_of_port(found: Rendezvous) -> list[Blame]:
             message += f"; {'; '.join(rules[:3])}"
         elif reason == "filtered":
             message += f"; {edges[0].detail}" if edges[0].detail else ""
-        commands = [_let_in(name, found.filters[name][0], found.port) for name in guilty if name in found.filters]
-        blames.append(Blame(message, nodes=guilty, fix="; ".join(dict.fromkeys(commands))))
+        blames.append(Blame(message, nodes=guilty))
     return blames
-
-
-def _let_in(node: str, rule: Filter, port: int) -> str:
-    """The command that lets connections to the port in, ahead of the rule."""
-    way = f"ssh {node} sudo "
-    words = rule.place.split()
-    is_out = "output" in rule.place.lower()
-    end = "sport" if rule.packet == "answer" else "dport"
-    if rule.tool == "nft" and len(words) == 3 and all(NAME.fullmatch(word) for word in words):
-        return f"`{way}nft insert rule {' '.join(words)} tcp {end} {port} accept`"
-    if rule.tool == "ufw":
-        return f"`{way}ufw allow {'out ' if is_out else ''}{port}/tcp`"
-    if rule.tool == "firewalld":
-        return f"`{way}firewall-cmd --permanent --add-port={port}/tcp && {way}firewall-cmd --reload`"
-    chain = rule.place if NAME.fullmatch(rule.place) else "OUTPUT" if is_out else "INPUT"
-    return f"`{way}iptables -I {chain} -p tcp --{end} {port} -j ACCEPT`"

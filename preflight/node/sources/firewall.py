@@ -29,24 +29,29 @@ MASKED = re.compile(r"\btcp flags & (\([^)]*\)|\w+) (==|!=) (\w+(?: \| \w+)*)") 
 FLAGS = re.compile(r"\btcp flags (?:(!=|==) )?(\{[^}]*\}|[\w,]+(?: / [\w,]+)?)")
 STATES = re.compile(r"\bct state (!= )?(vmap )?(\{[^}]*\}|[\w,]+)")
 WAY = re.compile(r"\bct direction (!= )?(\w+)")
-OTHER_TRAFFIC = re.compile(r"\b(udp|icmp|icmpv6|sctp)\b|\b[io]if(?:name)? \"?lo\"?(?!\S)")
+OTHER_PROTOCOL = r"\b(udp|icmp|icmpv6|sctp)\b"
+OTHER_TRAFFIC = re.compile(OTHER_PROTOCOL + r'|\b[io]if(?:name)? "?lo"?(?!\S)')
+NOT_OWN_TRAFFIC = re.compile(OTHER_PROTOCOL + r'|\b[io]if(?:name)? (?!"?lo"?(?!\S))')
 ANSWERED_WITH = re.compile(r"reject with .*")
 HANDLE = re.compile(r"\s*# handle \d+")
 COUNTER = re.compile(r"counter packets \d+ bytes \d+ ?")
 SAVED_PORT = re.compile(r"(! )?--(d|s|destination-|source-)ports? (\S+)")
 SAVED_FLAGS = re.compile(r"(! )?--tcp-flags (\S+) (\S+)")
 SAVED_STATE = re.compile(r"(! )?--(?:ct)?state (\S+)")
-SAVED_OTHER = re.compile(r"-p (?!tcp|all|6\b)\S+|-[io] lo\b")
+SAVED_OTHER = re.compile(r"-p (?!tcp|all|6\b)\S+|(?<!! )-[io] lo\b")
+SAVED_NOT_OWN = re.compile(r"-p (?!tcp|all|6\b)\S+|! -[io] lo\b|-[io] (?!lo\b)")
 SAVED_CHAINS = {"input": ("INPUT", "PREROUTING"), "output": ("OUTPUT", "POSTROUTING")}
 
 
 class Packet:
     """A packet of a connection, at "input" or "output" of this node: the request, its answer, or what comes later.
 
-    `port` is the one that somebody listens on; `own`, the other end's where it is known.
+    `port` is the one that somebody listens on; `own`, the other end's where it is known. `is_own`: both ends are this
+    node, so the packet passes by the loopback interface.
     """
 
-    def __init__(self, kind: str, hook: str, port: int, own: int = 0) -> None:
+    def __init__(self, kind: str, hook: str, port: int, own: int = 0, *, is_own: bool = False) -> None:
+        self.is_own = is_own
         self.kind = kind
         self.hook = hook
         self.ports = {"d": own, "s": port} if kind == "answer" else {"d": port, "s": own}
@@ -99,7 +104,7 @@ def of_nft(text: str, packet: Packet) -> list[Rule]:
 def _names(line: str, packet: Packet) -> bool | None:
     """Whether a rule of nft speaks of what the packet is; None where it is not about such a packet."""
     plain = MASKED.sub(_as_printed_today, ANSWERED_WITH.sub("reject", line))
-    if OTHER_TRAFFIC.search(plain):
+    if (NOT_OWN_TRAFFIC if packet.is_own else OTHER_TRAFFIC).search(plain):
         return None
     is_specific = False
     for end, negated, ports in PORTS.findall(plain):
@@ -195,14 +200,15 @@ def of_iptables(text: str, packet: Packet) -> list[Rule]:
         if line.startswith("*"):
             table, let_in = line[1:].strip(), set()
         elif line.startswith(":") and words[0][1:] in bases and words[1:2] == ["DROP"]:
-            general.append({"tool": "iptables", "place": words[0][1:], "rule": "policy DROP"})
+            general.append({"tool": "iptables", "place": _place(table, words[0][1:]), "rule": "policy DROP"})
         if table == "nat" or not line.startswith("-A ") or len(words) < 4:
             continue
         chain, is_specific = words[1], _names_saved(line, packet)
         is_of_us = chain in bases or not any(other.lower() in chain.lower() for other in (*others, "FORWARD"))
         if not is_of_us or is_specific is None or chain in let_in:
             continue
-        rule = {"tool": _owner(chain, "iptables"), "place": chain, "rule": line}
+        place = _place(table, chain)
+        rule = {"tool": _owner(chain, "iptables"), "place": place, "rule": line}
         if re.search(r"-j (DROP|REJECT)\b", line):
             if is_specific:
                 named.append(rule)
@@ -210,13 +216,18 @@ def of_iptables(text: str, packet: Packet) -> list[Rule]:
                 general.insert(0, rule)
         elif "-j ACCEPT" in line and chain in bases and (is_specific or len(words) == 4):
             let_in.add(chain)
-            general = [one for one in general if one["place"] != chain]
+            general = [one for one in general if one["place"] != place]
     return named or ([] if _lets_answers_in(text, packet) else general)
+
+
+def _place(table: str, chain: str) -> str:
+    """A chain of iptables, with its table where that is not the usual one."""
+    return chain if table in ("", "filter") else f"{table} {chain}"
 
 
 def _names_saved(line: str, packet: Packet) -> bool | None:
     """What _names tells, of a line of iptables-save."""
-    if SAVED_OTHER.search(line):
+    if (SAVED_NOT_OWN if packet.is_own else SAVED_OTHER).search(line):
         return None
     is_specific = False
     for negated, end, ports in SAVED_PORT.findall(line):

@@ -65,14 +65,17 @@ def ask_all(questions: Mapping[str, Callable[[], T]], *, limit_s: float = LIMIT_
 
 
 def addresses_of(name: str) -> list[str]:
-    """Every address that getaddrinfo gives for a name, sorted; none if the resolver knows no such name."""
+    """Every address that getaddrinfo gives for a name, in its order; none if the resolver knows no such name.
+
+    What connects to a name tries them in this order: where something listens at a wrong first one, no other is tried.
+    """
     try:
         found = socket.getaddrinfo(for_resolver(name), None, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         if error.errno in NOT_KNOWN:
             return []
         raise
-    return sorted({str(address[0]).partition("%")[0] for *_, address in found})
+    return list(dict.fromkeys(str(address[0]).partition("%")[0] for *_, address in found))
 
 
 def full_name(name: str) -> str:

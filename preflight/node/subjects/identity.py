@@ -51,18 +51,21 @@ def names(hostname: str, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
     """The host's name, its full name and what both resolve to, each asked as the job's libraries ask it."""
 
     def full() -> list[str]:
-        return [full_name(hostname)]
+        found = full_name(hostname)
+        return [found, *(addresses_of(found) if found != hostname else ())]
 
     answers = ask_all(
         {"own": lambda: own_addresses(hostname), "full": full, "localhost": lambda: addresses_of("localhost")},
         limit_s=limit_s,
     )
     own, fqdn = answers["own"], answers["full"]
+    of_hostname = [] if isinstance(own, OSError) else list(dict.fromkeys(own[1:]))
     return {
         "hostname": hostname,
         "fqdn": hostname if isinstance(fqdn, OSError) else fqdn[0],
+        "fqdn_addresses": of_hostname if isinstance(fqdn, OSError) or fqdn[0] == hostname else fqdn[1:],
         "hostname_address": missing(f"{hostname}: {own}") if isinstance(own, OSError) else own[0],
-        "hostname_addresses": [] if isinstance(own, OSError) else sorted(set(own)),
+        "hostname_addresses": of_hostname,
         "localhost_addresses": localhost(answers["localhost"]),
     }
 

@@ -16,6 +16,7 @@ from preflight.node.agent import sockets as socket
 from preflight.node.agent.missing import entries, missing, read_lines, read_text
 from preflight.node.sources import pci
 from preflight.node.sources.kernel import shaping
+from preflight.node.subjects import itself
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,8 +41,10 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     roots.only_here(arguments)
     low, high = read_text(f"{arguments['proc']}/sys/net/ipv4/ip_local_port_range").split()
     names = dict(socket.if_nameindex())
+    found = interfaces(names, sysfs=arguments["sysfs"])
     return {
-        "interfaces": interfaces(names, sysfs=arguments["sysfs"]),
+        "interfaces": found,
+        "unreached": itself.unreached(found),
         "gateways": gateways(names),
         "ephemeral_ports": [int(low), int(high)],
         "rate_limits": shaping.rate_limits(arguments["proc"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from preflight.errors import UsageError
 from preflight.hosts import fold, parse_hosts
@@ -20,19 +20,20 @@ from preflight.transport.local import Local
 PLAIN = re.compile(r"[A-Za-z0-9_./:=@%+,\- ]+")
 OF_THAT_RUN = ("--from", "--report-dir")
 BAD = (Verdict.FAIL, Verdict.WARN)
+UNTRIED = "untested: no test of preflight has run it on this fault"
 
 
 def here(report: RunReport, command: Command, language: Language = ENGLISH) -> str:
     """The line that runs `now` on its node; as a comment where it cannot be pasted safely or we know no way there."""
     if command.is_for_job:
         return next(_for_job([command], language), f"# {_comment(command.node)}: {_comment(command.now)}")
-    return _line(report, command.node, command.now)
+    return _marked(_line(report, command.node, command.now), command, language)
 
 
 def lines(report: RunReport, findings: Iterable[Finding], *, most: int, language: Language = ENGLISH) -> list[str]:
     """The lines for some findings, each once; of more than `most` the first, and how to see them all."""
     found = [command for finding in findings for command in finding.commands]
-    every = list(dict.fromkeys(here(report, command) for command in found if not command.is_for_job))
+    every = list(dict.fromkeys(here(report, command, language) for command in found if not command.is_for_job))
     every += _for_job(found, language)
     if len(every) <= most:
         return every
@@ -40,16 +41,23 @@ def lines(report: RunReport, findings: Iterable[Finding], *, most: int, language
     return [*every[:most], f"# {more}: preflight report {report.run.id} --format=fix"]
 
 
-def _for_job(commands: Iterable[Command], language: Language) -> Iterator[str]:
+def _for_job(commands: Collection[Command], language: Language) -> Iterator[str]:
     """The lines for the shell or file that starts the job, each once, with the nodes whose job needs it."""
     nodes: dict[str, list[str]] = {}
+    tried = {command.now for command in commands if command.is_tried}
     for command in commands:
         if command.is_for_job and command.node not in nodes.setdefault(command.now, []):
             nodes[command.now].append(command.node)
     for now, names in nodes.items():
         is_held = any(_holds(other, now) and {*names} <= {*nodes[other]} for other in nodes)
         if printable(now) == now and not is_held:
-            yield f"{now}  # {language.say(f'where the job starts, on {_comment(fold(names))}')}"
+            untried = "" if now in tried else f"; {language.say(UNTRIED)}"
+            yield f"{now}  # {language.say(f'where the job starts, on {_comment(fold(names))}')}{untried}"
+
+
+def _marked(line: str, command: Command, language: Language) -> str:
+    """The line, with words about a command that was never tried."""
+    return line if command.is_tried else f"{line}  # {language.say(UNTRIED)}"
 
 
 def _holds(line: str, other: str) -> bool:
@@ -91,9 +99,9 @@ def _of_node(report: RunReport, node: str, finding: Finding, language: Language)
     """The commands of one finding for one node, each with what makes it last."""
     for command in finding.commands:
         if command.node == node and command.is_for_job:
-            yield f"# {language.say('where the job starts on it')}: {_comment(command.now)}"
+            yield _marked(f"# {language.say('where the job starts on it')}: {_comment(command.now)}", command, language)
         elif command.node == node:
-            yield _line(report, node, command.now)
+            yield _marked(_line(report, node, command.now), command, language)
             if command.lasting.startswith("#"):
                 by_hand = _comment(language.say(command.lasting)).lstrip("# ")
                 yield f"# {language.say('no command for this, do it by hand')}: {by_hand}"
@@ -112,7 +120,8 @@ def _again(report: RunReport) -> str:
             is_value = not is_value and "=" not in word
         else:
             words.append(word)
-    return shlex.join([*words, *([f"--hosts={','.join(info.host for info in report.nodes.values())}"] * is_stored)])
+    hosts = ",".join(name if name == Local.name else info.host for name, info in report.nodes.items())
+    return shlex.join([*words, *([f"--hosts={hosts}"] * is_stored)])
 
 
 def _line(report: RunReport, node: str, command: str) -> str:
@@ -128,6 +137,8 @@ def _line(report: RunReport, node: str, command: str) -> str:
 
 def _way(report: RunReport, node: str) -> str | None:
     """The words before a command that run it on a node, "" for this machine; None where there are none."""
+    if node == Local.name:
+        return ""
     if node not in report.nodes or written_for(report.nodes[node].host).form not in ("", Local.form):
         return None  # what a stored report says must not make a transport ask for its hosts
     try:

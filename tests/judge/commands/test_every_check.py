@@ -48,7 +48,6 @@ WITHOUT = {
     "kernel.memory_is_the_same_on_every_node": HARDWARE,
     "kernel.log_tells_of_nothing_broken": HARDWARE,
     "kernel.no_process_was_killed_during_the_run": MEASURED,
-    "names.every_node_speaks_one_address_family": UNKNOWN,
     "network.hardware_addresses_are_unique": UNKNOWN,
     "network.peers_are_taken_for_their_own_cards": UNKNOWN,
     "network.training_interface_is_fast_enough_for_gpus": HARDWARE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -10,16 +11,42 @@ from preflight.testing import healthy
 from tests.checks.samples import debian_name, resolves
 from tests.judge.commands.typed import as_root, typed
 
-DEBIAN = "127.0.0.1\tlocalhost\n127.0.1.1\tnode3.lan node3\n# 127.0.1.1 was here\n10.0.0.1 node1\n"
+
+def written(command: str, file: Path, text: str) -> str:
+    """What a file holds after the command, which changes nothing more when it is typed again."""
+    file.write_text(text)
+    for _ in range(2):
+        subprocess.run(["sh", "-c", command.replace("/etc/hosts", str(file))], check=True)
+        once, text = text, file.read_text()
+    assert once == text
+    return text
 
 
-def test_the_own_line_of_hosts_gets_the_address_of_the_peers(tmp_path):
-    """The command is run on a file as Debian's installer leaves it."""
-    (command,) = typed(debian_name(as_root(healthy()), "node3"), "names.own_hostname_is_not_loopback").values()
-    file = tmp_path / "hosts"
-    file.write_text(DEBIAN)
-    subprocess.run(["sh", "-c", command.replace("/etc/hosts", str(file))], check=True)
-    assert file.read_text() == DEBIAN.replace("127.0.1.1\tnode3.lan", "10.0.0.3\tnode3.lan")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "127.0.0.1\tlocalhost\n127.0.1.1\tnode3.lan node3\n# 127.0.1.1 was here\n10.0.0.1 node1\n",
+            "10.0.0.3 node3.lan node3\n127.0.0.1\tlocalhost\n# 127.0.1.1 was here\n10.0.0.1 node1\n",
+        ),
+        ("127.0.0.1 localhost node3\n", "10.0.0.3 node3.lan node3\n127.0.0.1 localhost\n"),
+        ("127.0.1.1 NODE3 node3 node3-ib node3x\n", "10.0.0.3 node3.lan node3\n127.0.1.1 node3-ib node3x\n"),
+        ("# of node3\n10.0.0.3 node3\n", "10.0.0.3 node3.lan node3\n# of node3\n"),
+    ],
+)
+def test_the_own_names_lead_to_the_address_of_the_peers_and_nowhere_else(tmp_path, before, after):
+    """Whatever line has them; what else stands there, and comments, stay."""
+    run = debian_name(as_root(healthy()), "node3").broken("node3", "identity", fqdn="node3.lan")
+    (command,) = typed(run, "names.own_hostname_is_not_loopback").values()
+    assert written(command, tmp_path / "hosts", before) == after
+
+
+def test_a_second_address_of_a_peer_is_taken_out(tmp_path):
+    """Added above it, a right line would leave both, in an order that the resolver chooses."""
+    run = resolves(as_root(healthy()), "node3", "node1", "10.0.0.2", "10.0.0.1")
+    (command,) = typed(run, "names.peers_are_taken_for_themselves").values()
+    before = "10.0.0.1 node1\n10.0.0.2 node1\n10.0.0.2 node2\n"
+    assert written(command, tmp_path / "hosts", before) == "10.0.0.1 node1\n10.0.0.2 node2\n"
 
 
 @pytest.mark.parametrize("name", ["node3$(reboot)", "localhost", "node3' x"])
@@ -42,6 +69,6 @@ def test_peers_that_cannot_be_resolved_get_a_line_each(tmp_path):
     """With the address that the job uses."""
     run = resolves(resolves(as_root(healthy()), "node1", "node2"), "node1", "node3")
     (command,) = typed(run, "names.peers_can_be_resolved").values()
-    file = tmp_path / "hosts"
-    subprocess.run(["sh", "-c", command.replace("/etc/hosts", str(file))], check=True)
-    assert file.read_text() == "10.0.0.2 node2\n10.0.0.3 node3\n"
+    assert written(command, tmp_path / "hosts", "::1 ip6-localhost\n") == (
+        "10.0.0.2 node2\n10.0.0.3 node3\n::1 ip6-localhost\n"
+    )

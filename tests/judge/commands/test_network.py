@@ -41,4 +41,4 @@ def test_the_gateway_of_the_others_is_added(lacking):
     run = as_root(healthy(4))
     run = run.broken(run.names, "network", gateways=(Gateway("eth0", "10.0.0.254", "inet"),))
     run = run.broken(lacking, "network", gateways=())
-    assert typed(run, "network.default_routes_are_alike") == {lacking: "ip route add default via 10.0.0.254"}
+    assert typed(run, "network.default_routes_are_alike") == {lacking: "ip route replace default via 10.0.0.254"}

@@ -36,10 +36,11 @@ def test_a_command_is_the_words_it_was_made_of(words):
 
 @pytest.mark.parametrize("line", ["a b", "100 % \\n $(id) `id` 'x' \"y\"", "* soft nofile 65536"])
 def test_lines_reach_the_file_as_they_are(tmp_path, line):
-    """Nothing of them is read by the shell, nor by printf."""
+    """Nothing of them is read by the shell, nor by printf; a line that is there is not added again."""
     file = tmp_path / "it's a file"
-    subprocess.run(["sh", "-c", into_file(NODE, str(file), line, line)], check=True)
-    assert file.read_text() == f"{line}\n{line}\n"
+    for _ in range(2):
+        subprocess.run(["sh", "-c", into_file(NODE, str(file), line, f"{line} more")], check=True)
+    assert file.read_text() == f"{line}\n{line} more\n"
 
 
 def test_the_value_of_the_others_is_that_of_most_of_them():

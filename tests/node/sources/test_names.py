@@ -1,12 +1,15 @@
 """Tests of preflight.node.sources.names."""
 
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from preflight.node.agent import sockets
 from preflight.node.sources.names import addresses_of, ask_all, for_resolver, full_name
+from tests.lab.fixtures import needs_lab, why_not
 
 
 def test_every_question_gets_its_answer():
@@ -76,3 +79,18 @@ def test_the_full_name_is_the_one_getfqdn_gives(monkeypatch, answer, full):
     for one in (socket, sockets):  # what getfqdn asks, and what we ask
         monkeypatch.setattr(one, "gethostbyaddr", by_address)
     assert full_name("as-asked") == full == socket.getfqdn("as-asked")
+
+
+HOSTS = "10.9.0.2 twice\n10.9.0.1 twice\n10.9.0.2 twice\n"
+ASK = "from preflight.node.sources.names import addresses_of; print(addresses_of('twice'))"
+
+
+def test_addresses_keep_the_order_of_the_resolver(tmp_path):
+    """What connects to the name tries them so: the first of them is the one that counts."""
+    needs_lab(why_not())
+    (tmp_path / "hosts").write_text(HOSTS)
+    words = ["unshare", "--mount", "--net", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$1" -c "$2"']
+    done = subprocess.run(
+        [*words, tmp_path / "hosts", sys.executable, ASK], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.stdout == "['10.9.0.2', '10.9.0.1']\n", done.stderr

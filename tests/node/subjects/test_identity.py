@@ -85,3 +85,11 @@ def test_a_container_of_kubernetes_is_told(monkeypatch):
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
     assert identity.context() == "container"
+
+
+def test_the_full_name_is_asked_for_its_own_addresses():
+    """torchrun tells it to every rank; where it is the hostname, the answer is that of the hostname."""
+    facts = identity.names("localhost")
+    assert facts["fqdn_addresses"]
+    assert facts["fqdn"] != "localhost" or facts["fqdn_addresses"] == facts["hostname_addresses"]
+    assert identity.names("no such host.invalid")["fqdn_addresses"] == []

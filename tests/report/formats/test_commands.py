@@ -10,7 +10,7 @@ import pytest
 
 from preflight.ledger.findings import Command, Finding, Verdict
 from preflight.report.document import NodeInfo
-from preflight.report.formats.commands import here, lines, script
+from preflight.report.formats.commands import UNTRIED, here, lines, script
 from preflight.report.formats.markdown import markdown_text
 from preflight.report.formats.text import TELLING
 from preflight.report.html.page import html_text
@@ -162,3 +162,21 @@ def test_the_script_in_chinese_has_the_same_commands(make_report, tmp_path):
     subprocess.run(["sh", "-n", tmp_path / "fix.sh"], check=True)
     (line,) = lines(report, [for_job], most=4, language=Language("zh"))
     assert line == "export A=1  # 在启动任务的地方设置，用于 node1"
+
+
+def test_a_command_for_this_machine_needs_no_login(make_report):
+    """A run without hosts is of the node `local`, at 127.0.0.1, where perhaps no sshd listens."""
+    report = make_report(MTU)
+    report = msgspec.structs.replace(
+        report, nodes={"local": msgspec.structs.replace(report.nodes["node1"], host="127.0.0.1")}
+    )
+    assert here(report, Command("local", NOW)) == NOW
+
+
+def test_a_command_that_was_never_tried_says_so(make_report):
+    """Behind the line, as a comment; once where it is for the job."""
+    report = make_report(MTU)
+    untried = Command("node3", NOW, row="network.mtu", is_tried=False)
+    assert here(report, untried) == f"{here(report, Command('node3', NOW))}  # {UNTRIED}"
+    exported = Command("node3", "export A=1", is_for_job=True, is_tried=False)
+    assert here(report, exported) == f"export A=1  # where the job starts, on node3; {UNTRIED}"

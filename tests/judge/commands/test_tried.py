@@ -1,0 +1,71 @@
+"""Does every row say whether its command was tried, and a person who reads it too?"""
+
+from __future__ import annotations
+
+from preflight.judge.commands import ROWS
+from preflight.judge.commands.tried import TRIED
+from preflight.testing import healthy
+from tests.checks.samples import judge, resolves
+
+# Why no lab tries the others; a row that is of none of these has to be tried.
+HARDWARE = ("gpu.", "rdma.", "kernel.", "bench.")
+SERVICES = ("clock.", "trust.", "software.")  # a time service, a password to type, an index of packages
+LOGINS_AND_SERVERS = frozenset(
+    {
+        "environment.a_persons_shell_has_the_variables_of_the_job",
+        "files.network_file_systems_answer",
+        "files.no_pointer_stands_for_data",
+        "files.no_token_is_left_behind",
+        "files.same_paths_hold_the_same",
+        "files.shared_paths_are_shared",
+        "files.the_checkpoint_folder_is_shared",
+        "limits.devices_of_every_program_are_there",
+        "limits.enough_files_may_be_open",
+        "limits.memlock_is_enough_for_rdma",
+        "limits.nothing_is_left_behind",
+        "limits.processes_may_be_started",
+        "master.port_is_free_on_the_first_node",  # it only shows who holds the port
+        "names.hostnames_are_unique",  # hostnamectl asks systemd
+        "names.own_hostname_is_not_localhost",
+        "names.short_hostnames_are_unique",
+        "network.training_interface_exists",
+    }
+)
+OTHER_FILTERS = (": iptables on", ": ufw on", ": firewalld on")
+NOT_YET = frozenset(
+    {
+        "master.address_is_on_the_training_interface",
+        "master.address_leads_every_node_to_the_first",
+        "master.first_node_knows_the_address_for_its_own",
+        "names.look_ups_are_answered",
+        "names.look_ups_are_fast",
+        "network.interfaces_of_nccl_have_subnets_of_their_own",
+        "network.nccl_starts_on_an_interface_of_the_peers",
+        "network.nccl_takes_no_more_interfaces_than_meant",
+        "network.training_interface_is_a_real_one",
+    }
+)
+
+
+def test_a_row_is_tried_or_listed_with_the_reason():
+    """A new row needs a trial of its fault, or a place in the lists above."""
+    listed = LOGINS_AND_SERVERS | NOT_YET
+    untried = {row for row in ROWS if not row.startswith((*HARDWARE, *SERVICES)) and not row.endswith(OTHER_FILTERS)}
+    assert untried - TRIED == listed
+    assert set(ROWS) >= TRIED
+
+
+def test_a_finding_says_of_each_command_whether_it_was_tried():
+    """By the row that gave it."""
+    run = resolves(healthy(), "node1", "node2", "10.0.0.77")
+    run = run.broken("node3", "identity", hostname="node1")
+    commands = {
+        command.row: command.is_tried
+        for name in ("names.peers_are_taken_for_themselves", "names.hostnames_are_unique")
+        for finding in judge(name, run)
+        for command in finding.commands
+    }
+    assert commands["names.hostnames_are_unique"] is False
+    run = resolves(healthy(), "node1", "node2", "10.0.0.77")
+    (finding,) = [one for one in judge("names.peers_are_taken_for_themselves", run) if one.commands]
+    assert [(command.row, command.is_tried) for command in finding.commands] == [(finding.check, True)]
