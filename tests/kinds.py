@@ -37,6 +37,7 @@ PROCESSES = (
     "tests/run/test_history.py",
     "tests/run/test_turns.py",
     "tests/test_docs.py",
+    "tests/test_figures.py",
     "tests/test_hooks.py",
     "tests/test_plugin.py",
     "tests/test_scratch.py",
