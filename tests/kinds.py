@@ -41,6 +41,7 @@ PROCESSES = (
     "tests/test_hooks.py",
     "tests/test_plugin.py",
     "tests/test_scratch.py",
+    "tests/test_second_try.py",
     "tests/testing/test_judged.py",
 )
 
