@@ -22,6 +22,8 @@ KNOWN = ("torchrun",)
         "pdsh -w n[1-2] 'torchrun t.py'",
         "cat > run.sh <<'EOF'\ntorchrun t.py\nEOF\nbash run.sh\n",
         "cat <<EOF > run.sh\ntorchrun t.py\nEOF\nsrun ./run.sh\n",
+        "cat <<EOF &> run.sh\ntorchrun t.py\nEOF\nbash run.sh\n",
+        "cat <<EOF >| run.sh\ntorchrun t.py\nEOF\nbash run.sh\n",
         "tee run.sh <<EOF\ntorchrun t.py\nEOF\nssh n1 bash run.sh\n",
         "sbatch <<EOF\n#!/bin/bash\ntorchrun t.py\nEOF\n",
         "ssh n1 <<'EOF'\ntorchrun t.py\nEOF\n",
