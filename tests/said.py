@@ -7,7 +7,9 @@ what a change of the code changes for people. What was read of a launch file sta
 from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from itertools import groupby
 from typing import Any
@@ -24,6 +26,8 @@ from tests.house import ROOT
 from tests.launch import truth
 
 FOLDER = ROOT / "tests" / "data" / "said"
+PARAMETERS = "parameters.txt"
+SHORTEST_SCRIPT = 12
 
 
 def short(value: Any) -> str:
@@ -78,6 +82,37 @@ def of_launch_files() -> Iterator[tuple[str, str]]:
         yield f"launch-{source}", "\n".join(lines) + "\n"
 
 
+def of_parameters() -> Iterator[str]:
+    """What is said of every launch file that is a parameter of a test, each sentence once."""
+    said = set()
+    for texts in parameters():
+        with suppress(UsageError):
+            said |= {f"{one.verdict} {one.check}: {one.message} | {one.fix}" for one in check_texts(texts)[0]}
+    yield from sorted(said)
+
+
+def parameters() -> Iterator[dict[str, str]]:
+    """Texts by file name, and longer texts as those of a script, in the lists of parameters under tests/launch."""
+    for path in sorted((ROOT / "tests/launch").rglob("test_*.py")):
+        module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        for name, function in sorted(vars(module).items()):
+            for mark in getattr(function, "pytestmark", ()) if name.startswith("test_") else ():
+                for value in flat(mark.args) if mark.name == "parametrize" else ():
+                    if isinstance(value, str) and len(value) > SHORTEST_SCRIPT:
+                        yield {"n.sh": value}
+                    elif isinstance(value, dict) and all(isinstance(one, str) for one in (*value, *value.values())):
+                        yield value
+
+
+def flat(values: Any) -> Iterator[Any]:
+    """The values in lists of lists, and in pytest.param."""
+    for value in values if isinstance(values, (list, tuple)) else values.values:
+        if isinstance(value, (list, tuple)) or type(value).__name__ == "ParameterSet":
+            yield from flat(value)
+        else:
+            yield value
+
+
 def of_logs() -> Iterator[tuple[str, str]]:
     """The same of each file of logs, and the words of every cause that speaks in one of them."""
     words: dict[str, str] = {}
@@ -118,6 +153,7 @@ def main() -> None:
         path.unlink()
     for name, text in (*of_launch_files(), *of_logs()):
         (FOLDER / name).write_text(text, encoding="utf-8")
+    (FOLDER / PARAMETERS).write_text("\n".join(of_parameters()) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

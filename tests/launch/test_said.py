@@ -11,3 +11,8 @@ def test_every_word_is_what_was_written_down():
     for name, text in said.written("launch-*.txt").items():
         assert now[name].splitlines() == text.splitlines(), name
     assert now.keys() == said.written("launch-*.txt").keys()
+
+
+def test_every_sentence_about_a_parameter_of_a_test_is_still_said():
+    """Of the launch files in the lists of parameters under tests/launch; more may be said, with a new test."""
+    assert set(said.written(said.PARAMETERS)[said.PARAMETERS].splitlines()) - set(said.of_parameters()) == set()
