@@ -17,6 +17,7 @@ from typing import Any
 from preflight.diagnose import diagnose
 from preflight.diagnose.found import Diagnosis
 from preflight.errors import UsageError
+from preflight.facts.cluster import Cluster
 from preflight.launch.field import Sourced, Unknown
 from preflight.launch.launcher import Launcher
 from preflight.launch.rules.check import check_texts
@@ -24,9 +25,10 @@ from preflight.ledger.findings import Where
 from tests.diagnose import test_logs
 from tests.house import ROOT
 from tests.launch import truth
+from tests.launch.nodes import cluster
 
 FOLDER = ROOT / "tests" / "data" / "said"
-PARAMETERS = "parameters.txt"
+SENTENCES = "sentences.txt"
 SHORTEST_SCRIPT = 12
 
 
@@ -82,13 +84,21 @@ def of_launch_files() -> Iterator[tuple[str, str]]:
         yield f"launch-{source}", "\n".join(lines) + "\n"
 
 
-def of_parameters() -> Iterator[str]:
-    """What is said of every launch file that is a parameter of a test, each sentence once."""
-    said = set()
-    for texts in parameters():
-        with suppress(UsageError):
-            said |= {f"{one.verdict} {one.check}: {one.message} | {one.fix}" for one in check_texts(texts)[0]}
+def sentences() -> Iterator[str]:
+    """Each sentence once that is said of a parameter of a test, or of the cases because the nodes do not fit them."""
+    nodes = cluster(3, gpus=4, listening=(29500,), interfaces=("eth0", "eth1"), packages=())
+    said = set().union(*(about(texts) for texts in parameters()))
+    for case in truth.cases():
+        said |= about(case.texts, nodes) - about(case.texts)
     yield from sorted(said)
+
+
+def about(texts: Mapping[str, str], nodes: Cluster | None = None) -> set[str]:
+    """The sentences about launch files, each in one line."""
+    with suppress(UsageError):
+        found = check_texts(texts, nodes)[0]
+        return {f"{one.verdict} {one.check}: {one.message} | {one.fix}".replace("\n", " / ") for one in found}
+    return set()
 
 
 def parameters() -> Iterator[dict[str, str]]:
@@ -153,7 +163,7 @@ def main() -> None:
         path.unlink()
     for name, text in (*of_launch_files(), *of_logs()):
         (FOLDER / name).write_text(text, encoding="utf-8")
-    (FOLDER / PARAMETERS).write_text("\n".join(of_parameters()) + "\n", encoding="utf-8")
+    (FOLDER / SENTENCES).write_text("\n".join(sentences()) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
