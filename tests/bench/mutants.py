@@ -10,6 +10,8 @@ import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from tests.bench.mutation_same import why_same
+
 COMPARED: dict[type, tuple[type, ...]] = {
     ast.Eq: (ast.NotEq,),
     ast.NotEq: (ast.Eq,),
@@ -116,13 +118,10 @@ class Mutant:
     words: str
     old: str
     new: str
+    why_same: str = ""  # the reason for which no test is asked to notice it
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line} {self.words}: {self.old} -> {self.new}"
-
-    def key(self) -> tuple[str, str, str]:
-        """How SAME names it: moved lines change nothing."""
-        return self.path, self.old, self.words
 
     def text(self, source: str) -> str:
         """The file with this change."""
@@ -170,7 +169,10 @@ def mutants(path: str, source: str) -> Iterator[Mutant]:
             old, new = (short(ast.unparse(part)) for part in (node, change(copy.copy(node))))
             if old != new:
                 line = getattr(node, "lineno", statement.lineno)
-                yield Mutant(path, place, number, line, counted(statement), at_import(node, within), words, old, new)
+                why = why_same(path, node, within, source.splitlines()[line - 1].strip(), words)
+                yield Mutant(
+                    path, place, number, line, counted(statement), at_import(node, within), words, old, new, why
+                )
 
 
 def counted(statement: ast.stmt) -> tuple[int, int]:

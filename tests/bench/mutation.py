@@ -3,7 +3,7 @@
 A sample of all changes of the named rooms (tests.bench.mutants; every room and checks/ where none is named) is tried one by
 one: the changed file stands in a copy of the repository, and a fork of a process that has imported the libraries runs the
 tests that run the changed line, until one fails (tests.bench.mutation_tests). A change that no test notices is a survivor and
-printed. What SAME lists cannot be seen from outside, and why.
+printed. What tests.bench.mutation_same has a reason for is left out of the sample.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from pathlib import Path
 import pytest
 
 from tests.bench.mutants import Mutant, mutants
-from tests.bench.mutation_same import SAME
 from tests.bench.mutation_tests import Map, Tracer, room_of, tests_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -158,7 +157,7 @@ def files_of(rooms: Sequence[str]) -> list[str]:
 
 def drawn(paths: Sequence[str], sample: int, seed: int) -> list[Mutant]:
     """A sample of all changes of these files; all of them where the sample is 0."""
-    every = [one for path in paths for one in mutants(path, (ROOT / path).read_text()) if one.key() not in SAME]
+    every = [one for path in paths for one in mutants(path, (ROOT / path).read_text())]
     return random.Random(seed).sample(every, min(sample, len(every))) if sample else every
 
 
@@ -175,7 +174,10 @@ def main() -> int:
     words = parser.parse_args()
     os.chdir(ROOT)
     paths = files_of(words.rooms)
-    todo = drawn(paths, words.sample, words.seed)
+    sample = drawn(paths, words.sample, words.seed)
+    todo = [mutant for mutant in sample if not mutant.why_same]
+    for why, count in Counter(mutant.why_same for mutant in sample if mutant.why_same).items():
+        print(f"left out: {count}, {why}")
     with tempfile.TemporaryDirectory() as folder:
         map_file = words.map or Path(folder, "map.json")
         if not map_file.exists():
