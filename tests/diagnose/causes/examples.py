@@ -1,7 +1,7 @@
 """Which line does each pattern of a cause stand for? ``python -m tests.diagnose.causes.examples`` adds those that are missing.
 
-A pattern that no log and no line of the tests has gets one in examples.txt, under the name of its cause, made of the pattern
-as it is then. It shows that the pattern is there, is found by its words and leads to its cause; not that a program prints it.
+A pattern that no log and no line of the tests has gets one in examples.txt, under the name and rank of its cause, made of the
+pattern as it is then. It shows that the pattern is there, is found by its words and leads to its cause; not that a program prints it.
 A line that a program printed belongs into LINES of the cause's test, and its made-up one goes then.
 """
 
@@ -46,9 +46,20 @@ def stored() -> dict[str, list[str]]:
     """The made-up lines under each cause's name."""
     found: dict[str, list[str]] = {}
     for block in FILE.read_text(encoding="utf-8").split("%% ")[1:] if FILE.exists() else ():
-        name, *lines = block.splitlines()
-        found[name] = lines
+        head, *lines = block.splitlines()
+        found[head.split()[0]] = lines
     return found
+
+
+def ranks() -> dict[str, str]:
+    """Kind and weight of each cause as they were written down: which explains which rests on them."""
+    heads = [block.splitlines()[0].split(None, 1) for block in FILE.read_text(encoding="utf-8").split("%% ")[1:]]
+    return dict(heads)
+
+
+def rank(cause: Any) -> str:
+    """Its kind and weight."""
+    return f"{cause.kind.name} {cause.weight}"
 
 
 def lacking() -> list[tuple[str, str]]:
@@ -137,7 +148,7 @@ def useful(name: str, line: str) -> bool:
 
 def write(lines: dict[str, list[str]]) -> None:
     """Write the lines down, in the order of the table."""
-    texts = [text for cause in CAUSES if lines.get(cause.name) for text in (f"%% {cause.name}", *lines[cause.name])]
+    texts = [text for one in CAUSES for text in (f"%% {one.name} {rank(one)}", *lines.get(one.name, ()))]
     FILE.write_text("\n".join(texts) + "\n", encoding="utf-8")
 
 

@@ -19,3 +19,8 @@ def test_an_example_leads_to_its_cause(name):
     lost = [line for line in examples.stored()[name] if name not in dict(examples.matched(line))]
     assert name in {cause.name for cause in CAUSES}
     assert lost == []
+
+
+def test_every_cause_keeps_its_name_and_its_rank():
+    """Names are what `explain` and scripts ask for; kind and weight decide which cause explains the others."""
+    assert {cause.name: examples.rank(cause) for cause in CAUSES} == examples.ranks()
