@@ -74,4 +74,5 @@ def test_a_port_that_may_be_too_large_is_told(expression, verdicts):
 def test_a_port_that_cannot_be_listened_on_is_replaced(port):
     """By the one that torch has by itself."""
     found = [one for one in judged(pair(torchrun, port=port)) if one.check == "launch.master_port_is_valid"]
-    assert {one.fix for one in found} == {"--master_port: 29500"}
+    assert found
+    assert all("--master_port=29500 " in one.fix for one in found)
