@@ -11,9 +11,14 @@ import ast
 SAME: dict[tuple[str, str, str], str] = {
     (
         "preflight/launch/launchers/accelerate/start.py",
-        "return port if isinstance(port, int) and not isinstance(port, bool) and 0 < port < 65536 else 0",
+        "node = placements[0].node",
         "0 becomes -1",
-    ): "a port of 0 is given back as 0 either way",
+    ): "all placements that are given are of one node",
+    (
+        "preflight/launch/text/expansion.py",
+        "number = self._number(inner[0], depth + 1, marks)",
+        "0 becomes -1",
+    ): "there is one, as the line above has asked",
     (
         "preflight/launch/rules/agreement.py",
         'and all(UNKNOWN not in options.get(option, "") for options in given)',
