@@ -37,9 +37,11 @@ PROCESSES = (
     "tests/run/test_history.py",
     "tests/run/test_turns.py",
     "tests/test_docs.py",
+    "tests/test_figures.py",
     "tests/test_hooks.py",
     "tests/test_plugin.py",
     "tests/test_scratch.py",
+    "tests/test_second_try.py",
     "tests/testing/test_judged.py",
 )
 

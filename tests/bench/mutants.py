@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import ast
 import copy
-import importlib.util
-import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+
+from tests.bench.mutation_same import why_same
 
 COMPARED: dict[type, tuple[type, ...]] = {
     ast.Eq: (ast.NotEq,),
@@ -106,44 +105,39 @@ def turned(new: ast.AST) -> ast.AST:
     return with_fields(new, test=ast.UnaryOp(ast.Not(), new.test))
 
 
-UNCHANGED = -1
-
-
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one module."""
+    """One change of one file."""
 
-    module: str
+    path: str  # from the root
     node: int  # its place in the walk over the tree
     change: int
     line: int
+    lines: tuple[int, int]  # the first and last line that Python counts when the changed statement runs
+    is_at_import: bool  # whether the change shows when the file is imported, not when one of its functions runs
     words: str
+    old: str
+    new: str
+    why_same: str = ""  # the reason for which no test is asked to notice it
 
-    def source(self) -> str:
-        """The line it changes."""
-        return source_of(self.module).read_text().splitlines()[self.line - 1].strip()
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} {self.words}: {self.old} -> {self.new}"
 
-    def key(self) -> tuple[str, str, str]:
-        """How SAME names it: moved lines change nothing."""
-        return self.module, self.source(), self.words
-
-    def code(self) -> types.CodeType:
-        """The module with this change."""
-        path = source_of(self.module)
-        tree = ast.parse(path.read_text())
+    def text(self, source: str) -> str:
+        """The file with this change."""
+        tree = ast.parse(source)
         node = list(ast.walk(tree))[self.node]
-        new = list(changes(node))[self.change][1](copy.copy(node)) if self.change != UNCHANGED else node
+        new = list(changes(node))[self.change][1](copy.copy(node))
 
         class Exchange(ast.NodeTransformer):
             def visit(self, one: ast.AST) -> ast.AST:
                 return new if one is node else self.generic_visit(one)
 
-        made = ast.fix_missing_locations(Exchange().visit(tree))
-        return compile(made, str(path), "exec")
+        return ast.unparse(ast.fix_missing_locations(Exchange().visit(tree)))
 
 
 def unread(tree: ast.Module) -> set[ast.AST]:
-    """Nodes whose change is none of behaviour: docstrings, annotations, words of errors, imports for types."""
+    """Nodes whose change is none of behaviour: docstrings, annotations, words of errors, what is there for types alone."""
     found: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
@@ -151,23 +145,55 @@ def unread(tree: ast.Module) -> set[ast.AST]:
         said = [getattr(node, name, None) for name in ("annotation", "returns", "exc")]
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             said.append(node)
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "TYPE_CHECKING":
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in ("TYPE_CHECKING", "__all__"):
             said.append(node)
+        if isinstance(node, ast.keyword) and node.arg in ("frozen", "slots"):
+            said.append(node)  # keeps programmers from a mistake that mypy reports too
         for part in filter(None, said):
             found.update(ast.walk(part))
     return found
 
 
-def mutants(module: str) -> Iterator[Mutant]:
-    """Every change of a module."""
-    tree = ast.parse(source_of(module).read_text())
+def mutants(path: str, source: str) -> Iterator[Mutant]:
+    """Every change of a file."""
+    tree = ast.parse(source)
     hidden = unread(tree)
+    within = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     for place, node in enumerate(ast.walk(tree)):
-        if node not in hidden:
-            for number, (words, _) in enumerate(changes(node)):
-                yield Mutant(module, place, number, getattr(node, "lineno", 0), words)
+        if node in hidden:
+            continue
+        for number, (words, change) in enumerate(changes(node)):
+            statement = node
+            while not isinstance(statement, ast.stmt):
+                statement = within[statement]
+            old, new = (short(ast.unparse(part)) for part in (node, change(copy.copy(node))))
+            if old != new:
+                line = getattr(node, "lineno", statement.lineno)
+                why = why_same(path, node, within, source.splitlines()[line - 1].strip(), words)
+                yield Mutant(
+                    path, place, number, line, counted(statement), at_import(node, within), words, old, new, why
+                )
 
 
-def source_of(module: str) -> Path:
-    """The file of a module."""
-    return Path(str(importlib.util.find_spec(module).origin))
+def counted(statement: ast.stmt) -> tuple[int, int]:
+    """The lines of a statement without those of the statements in it."""
+    body = getattr(statement, "body", None)
+    last = max(statement.lineno, body[0].lineno - 1) if body else statement.end_lineno
+    return statement.lineno, last or statement.lineno
+
+
+def at_import(node: ast.AST, within: dict[ast.AST, ast.AST]) -> bool:
+    """Is it outside of what a function or lambda does when it is called?"""
+    while node in within:
+        inner, node = node, within[node]
+        if isinstance(node, ast.Lambda) and inner is node.body:
+            return False
+        if isinstance(node, ast.FunctionDef) and inner in node.body:
+            return False
+    return True
+
+
+def short(text: str) -> str:
+    """One line of it."""
+    line = text.splitlines()[0] if text else ""
+    return line if len(line) <= 80 else f"{line[:77]}..."

@@ -122,7 +122,7 @@ def main() -> int:
     parser.add_argument("counts", nargs="*", type=int, default=list(RUNS), metavar="NODES")
     parser.add_argument("--share", type=float, default=1.0, help="of the runs (1)")
     options = parser.parse_args()
-    missed = 0
+    missed, sums = 0, [0] * 4
     print(f"{'nodes':>5} {'planted':>8} {'runs':>5} {'bad nodes':>9} {'recall':>7} {'false a run':>11} {'rounds':>6}")
     for count in options.counts:
         for kind in ("healthy", "nodes", "paths", "a liar"):
@@ -130,7 +130,9 @@ def main() -> int:
             bad, right, false, rounds = simulate(kind, count, runs)
             recall = f"{right / bad:.4f}" if bad else "-"
             missed += right < bad or false / runs > FALSE_MOST
+            sums = [before + now for before, now in zip(sums, (runs, bad, right, false), strict=True)]
             print(f"{count:5} {kind:>8} {runs:5} {bad:9} {recall:>7} {false / runs:11.4f} {rounds:6}", flush=True)
+    print("{:,} runs, {} bad nodes, {} found with their direction, {} false".format(*sums))
     return 1 if missed else 0
 
 

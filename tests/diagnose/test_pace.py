@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from preflight.diagnose import diagnose
+from preflight.diagnose.found import Evidence
+from preflight.diagnose.pace import Standstill
 
 LIMIT = "slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2024-04-20T{}:00 DUE TO TIME LIMIT ***"
 WATCHDOG = "[rank{0}]:[E] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=6) ran for 600027 milliseconds"
@@ -76,3 +78,10 @@ def test_a_failure_of_one_rank_comes_before_the_limit_that_ended_the_others():
 def test_a_failure_that_the_training_survived_is_not_what_the_limit_ended():
     """It went on for many steps."""
     assert names([OOM, *steps(), LIMIT.format("09:31")]) == ["time-limit"]
+
+
+def test_a_standstill_after_the_very_first_step_says_so():
+    """Steps are counted from 0."""
+    mark = Evidence("a.log", 1, "step: 0")
+    assert Standstill(600.0, mark, step=0).words.endswith("minutes after step 0")
+    assert Standstill(600.0, mark).words.endswith("10 minutes")

@@ -80,3 +80,12 @@ def test_times_of_all_forms_compare():
 def test_the_files_of_one_job_are_known_by_their_names(one, other, is_same):
     """They differ in the rank, and in which stream they hold."""
     assert (job_of(one) == job_of(other)) == is_same
+
+
+def test_times_count_from_the_beginning_of_the_year():
+    """Months of 31 days, days, hours, minutes, seconds and their parts, as each program writes them."""
+    wanted = ((5 * 31 + 8) * 24 + 20) * 3600 + 4 * 60 + 34
+    assert seconds_of("2024-05-08 20:04:34,250 x") == wanted + 0.25
+    assert seconds_of("May  8 20:04:34 gpu3 x") == wanted
+    assert seconds_of("no time") == -1.0
+    assert (line_of("boom").rank, line_of("boom").task, line_of("boom").seconds) == (-1, -1, -1.0)

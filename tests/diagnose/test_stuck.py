@@ -55,6 +55,12 @@ def test_a_rank_without_a_process_is_missing():
     assert stuck.verdict.startswith("rank 2 has no process")
 
 
+def test_ranks_that_do_not_know_how_many_there_are_leave_it_to_those_that_do():
+    """Most of them say nothing; rank 2 is missing all the same."""
+    others = (rank(0, IN_TORCH, world=0), rank(1, IN_TORCH, world=0), rank(3, IN_TORCH, world=4))
+    assert compare({"a": others}).missing == (2,)
+
+
 def test_another_collective_differs_too():
     """Calls in another order: the minority is named."""
     barrier = "barrier (/env/site-packages/torch/distributed/distributed_c10d.py:4000)"

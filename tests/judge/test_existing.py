@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.judge.existing import checks_folder, deselected_by, existing, hidden, why_not_collected
+from preflight.judge.existing import PASSED_OVER, checks_folder, deselected_by, existing, hidden, why_not_collected
 from tests.checks.samples import checks
 
 NOTHING = Namespace(keyword="", markexpr="", deselect=None, lf=False, ignore=None, ignore_glob=None)
@@ -89,3 +89,8 @@ def test_why_a_file_was_not_collected_is_said_where_it_is_known(tmp_path, given,
     """By its own skip or its folder's, by an option, or plainly not."""
     reasons = {tmp_path / name: why for name, why in skipped.items()}
     assert why_not_collected(tmp_path / "checks" / "test_a.py", reasons, with_options(**given), tmp_path) == reason
+
+
+def test_the_folders_passed_over_are_those_of_pytest(pytestconfig):
+    """As this pytest has them where nothing is set."""
+    assert set(PASSED_OVER) - {"__pycache__"} == set(pytestconfig.getini("norecursedirs"))

@@ -77,6 +77,20 @@ def run(
     return found, outcomes, nodes["node1"].started
 
 
+def bench_of(operations: list[str]) -> Bench:
+    """A run of several collectives, each as fast as the links, over 3 nodes with Gloo."""
+    cluster = healthy(3).cluster
+    records = [result(LINE_RATE, op=name) for name in operations]
+    nodes = {
+        node.name: PlayedNode({"collectives": lambda rank: [joined(rank), *(records if rank == 0 else [])]})
+        for node in cluster
+    }
+    job = job_of(*nodes)
+    job = replace(job, settings={**job.settings, "operations": operations})
+    plan = Plan(thresholds=Settings(), is_localizing=False, is_full_mesh=False, is_burning_in=False)
+    return asyncio.run(bench.run(nodes, cluster, job, plan))[0]
+
+
 def test_a_figure_as_fast_as_the_links_ends_the_benchmark():
     """No stream and no device is measured: there is nothing to look for."""
     found, outcomes, started = run(said(LINE_RATE))
@@ -342,3 +356,41 @@ def test_what_is_compared_with_an_earlier_run_is_measured_at_its_sizes():
     assert sizes(dataclasses.replace(sweep, sizes=(8,))) == {}
     assert sizes(dataclasses.replace(sweep, dtype="float16")) == {}
     assert bench.settings("gloo", 2, sweep, groups=(), seconds=60.0)["sizes_by_operation"] == {}
+
+
+def test_the_workload_is_asked_for_what_the_sweep_says():
+    """Every setting, of a run over two nodes with NCCL and of one over one node with Gloo."""
+    sweep = Sweep(operations=("all_reduce", "broadcast"), sizes=(4, 8), dtype="bfloat16", iterations=7, warmup=3)
+    given = bench.settings("nccl", 2, sweep, groups=(), seconds=600.0)
+    assert given == {
+        "backend": "nccl",
+        "operations": ["all_reduce", "broadcast"],
+        "sizes": [4, 8],
+        "sizes_by_operation": {},
+        "dtype": "bfloat16",
+        "mode": sweep.mode,
+        "warmup": 3,
+        "target_seconds": bench.TARGET_SECONDS,
+        "cap_seconds": bench.CAP_SECONDS,
+        "join_seconds": bench.JOIN_SECONDS,
+        "wait_seconds": bench.WAIT_SECONDS,
+        "rounds": [],
+        "holds_to_ring": True,
+        "device_seconds": bench.devices.SECONDS_IN_BENCH,
+        "min_iterations": 7,
+        "max_iterations": 7,
+        "ci": 0.0,
+    }
+    alone = bench.settings("gloo", 1, Sweep(operations=("broadcast",)), groups=(), seconds=600.0)
+    assert (alone["target_seconds"], alone["cap_seconds"]) == (0.05, bench.ONE_NODE_CAP_SECONDS)
+    assert (alone["holds_to_ring"], alone["device_seconds"], "ci" in alone) == (False, 0.0, False)
+    hurried = bench.settings("gloo", 2, Sweep(operations=("broadcast",)), groups=(), seconds=bench.START_SECONDS + 1.5)
+    assert hurried["cap_seconds"] == pytest.approx(1.0)
+
+
+def test_the_all_reduce_is_what_a_run_of_several_collectives_is_held_against():
+    """Whatever stands first; without one the first collective is."""
+    for names, wanted in ((["all_to_all", "all_reduce"], "all_reduce"), (["all_to_all", "all_gather"], "all_to_all")):
+        found = bench_of(names)
+        assert found.expected == found.expected_of[wanted]
+        assert found.expected_of[names[0]] != found.expected_of[names[1]]

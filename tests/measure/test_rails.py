@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
@@ -148,6 +149,8 @@ def test_the_job_of_the_pairs_measures_nothing_else():
     job = rails.job_of(cluster(2, 1), [[(0, 1)], [(1, 0)]])
     assert job.settings == {"backend": "nccl", "operations": [], "pairs": [[[0, 1]], [[1, 0]]]}
     assert job.seconds == 60.0
+    patient = rails.job_of(dataclasses.replace(job, seconds=1e6), [[(0, 1)]] * 4)
+    assert patient.seconds == rails.START_SECONDS + 4 * rails.SECONDS_A_ROUND
     assert rails.longest_seconds(2, 1) < rails.longest_seconds(64, 8) < rails.longest_seconds(64, 8, is_full=True)
 
 

@@ -222,3 +222,9 @@ def test_a_node_that_claims_to_receive_too_much_makes_nobody_slow(count):
     nodes = names(count)
     _, found = searched(nodes, Boasting())
     assert [who for each in found for who in each.nodes if who != nodes[-1]] == []
+
+
+def test_one_node_alone_has_nothing_to_be_connected_with():
+    """No round, rather than one with nobody in it."""
+    assert slow.full_mesh_rounds(("a",)) == ()
+    assert len(slow.full_mesh_rounds(("a", "b"))) == 1

@@ -78,6 +78,8 @@ def test_services_of_others_are_one_skip():
         ("$NODE_RANK", ""),
         ("${NODE_RANK:?set it}", ""),
         ("${NODE_RANK:-0}", ""),
+        ("${NODE_RANK:-x}", "numbers_are_numbers"),
+        ("${NODE_RANK-x}", "numbers_are_numbers"),
         ("x", "numbers_are_numbers"),
     ],
 )

@@ -133,3 +133,16 @@ def test_nodes_that_run_different_images_warn():
     texts = {f"node{rank}.sh": torchrun(rank).replace("torchrun ", run.format(rank)) for rank in (0, 1)}
     assert rules(texts) == ["images_agree"]
     assert rules({name: text.replace("24.1", "24.0") for name, text in texts.items()}) == []
+
+
+def test_the_field_that_differs_is_named():
+    """As the files call it, with both values and places."""
+    files = {}
+    for rank in (0, 1):
+        more = f"--rdzv_backend=c10d --rdzv_endpoint=10.0.0.1:29500 --rdzv_id=job{rank}"
+        files[f"n{rank}.sh"] = f"torchrun --nnodes=2 --nproc_per_node=8 {more} train.py\n"
+    (found,) = judged(files)
+    assert (found.check, found.message) == (
+        "launch.fields_agree",
+        "--rdzv_id differs: job0 in n0.sh:1; job1 in n1.sh:1",
+    )

@@ -83,15 +83,13 @@ def test_batches_multiply():
 CONFIG = '{"train_batch_size": 256, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}'
 
 
-@pytest.mark.parametrize("option", ["--deepspeed", "--deepspeed_config"])
+@pytest.mark.parametrize("option", ["--deepspeed ", "--deepspeed_config ", "--deepspeed=", "--deepspeed_config="])
 def test_the_configuration_that_a_script_names_is_multiplied_with_its_world(option, tmp_path, monkeypatch):
     """Found beside the script, as the program will find it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ds.json").write_text(CONFIG)
     for count, found in ((8, []), (4, ["launch.batch_sizes_multiply"])):
-        text = (
-            f"torchrun --nnodes=2 --node_rank=0 --master_addr=10.0.0.1 --nproc_per_node={count} t.py {option} ds.json"
-        )
+        text = f"torchrun --nnodes=2 --node_rank=0 --master_addr=10.0.0.1 --nproc_per_node={count} t.py {option}ds.json"
         (tmp_path / "n.sh").write_text(text + "\n")
         told = check_files(read_files(["n.sh"]))
         assert [finding.check for finding in told] == found

@@ -137,3 +137,11 @@ def test_processes_are_told_as_the_launcher_wants_them():
     assert fixes == {config: {"num_processes: 8 (4 on every node)"}, torchrun: {"--nproc_per_node=4"}}
     (found,) = [f for f in judged(pair(exports), few) if "GPUs stay idle" in f.message and f.nodes]
     assert found.fix.startswith("WORLD_SIZE=8, and a process for each GPU: RANK 0 to 7")
+
+
+def test_an_address_in_brackets_is_held_against_the_networks_of_the_nodes():
+    """No network of theirs has it: a service may, so it only warns."""
+    files = {name: text.replace("10.0.0.1", "[fd00::9]") for name, text in pair(torchrun).items()}
+    told = [found for found in judged(files, cluster()) if found.check == "launch.master_address_is_rank_0s"]
+    assert [str(found.verdict) for found in told] == ["warn"]
+    assert "belongs to no host of --hosts, and lies in none of their networks" in told[0].message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.launch.rules.ports import lowest_and_highest
-from tests.launch.samples import config, failed, judged, rules, torchrun
+from tests.launch.samples import config, failed, judged, pair, rules, torchrun
 
 
 @pytest.mark.parametrize("port", [0, 22, 65536, 99999])
@@ -68,3 +68,11 @@ def test_a_port_that_may_be_too_large_is_told(expression, verdicts):
     text = text.replace("srun ", "srun torchrun ").replace("--node_rank=0", "--node_rank=$SLURM_NODEID")
     found = [str(found.verdict) for found in judged({"n.sh": text}) if found.check == "launch.master_port_is_valid"]
     assert found == verdicts
+
+
+@pytest.mark.parametrize("port", [0, 22, 80, 70000])
+def test_a_port_that_cannot_be_listened_on_is_replaced(port):
+    """By the one that torch has by itself."""
+    found = [one for one in judged(pair(torchrun, port=port)) if one.check == "launch.master_port_is_valid"]
+    assert found
+    assert all("--master_port=29500 " in one.fix for one in found)

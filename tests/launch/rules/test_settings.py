@@ -85,7 +85,10 @@ def test_deepspeed_starts_its_own_interpreter_everywhere():
 
 def test_a_left_over_nccl_conf_of_a_node():
     """/etc/nccl.conf on the nodes is read with the launch files."""
-    assert rules(pair(config), cluster(conf=(("NCCL_IB_USE_INLINE", "1"),))) == ["nccl_variables_are_safe"]
+    (found,) = judged(pair(config), cluster(conf=(("NCCL_IB_USE_INLINE", "1"),)))
+    assert found.check == "launch.nccl_variables_are_safe"
+    assert found.message.startswith("/etc/nccl.conf sets NCCL_IB_USE_INLINE on node[1-2]: ")
+    assert found.fix == "Delete NCCL_IB_USE_INLINE from /etc/nccl.conf."
 
 
 def each(**values):

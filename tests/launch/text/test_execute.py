@@ -22,6 +22,8 @@ KNOWN = ("torchrun",)
         "pdsh -w n[1-2] 'torchrun t.py'",
         "cat > run.sh <<'EOF'\ntorchrun t.py\nEOF\nbash run.sh\n",
         "cat <<EOF > run.sh\ntorchrun t.py\nEOF\nsrun ./run.sh\n",
+        "cat <<EOF &> run.sh\ntorchrun t.py\nEOF\nbash run.sh\n",
+        "cat <<EOF >| run.sh\ntorchrun t.py\nEOF\nbash run.sh\n",
         "tee run.sh <<EOF\ntorchrun t.py\nEOF\nssh n1 bash run.sh\n",
         "sbatch <<EOF\n#!/bin/bash\ntorchrun t.py\nEOF\n",
         "ssh n1 <<'EOF'\ntorchrun t.py\nEOF\n",
@@ -72,3 +74,16 @@ def test_a_variable_that_builds_on_what_it_was_stays_exported():
     """What the environment had exported is so after NAME=${NAME:-default}."""
     (command,), _ = commands('MASTER_ADDR="${MASTER_ADDR:-localhost}"\nPORT=${OTHER:-1}\nrun\n')
     assert {name: held.exported for name, held in command.variables.items()} == {"MASTER_ADDR": True, "PORT": False}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("N=0\nrun $((N++)) $N $((++N)) $N", ["run", "0", "1", "2", "2"]),
+        ('f() { run $* "$@"; }\nf a b', ["run", "a", "b", "a", "b"]),
+        ("run $'it\\'s' $'a\\tb'", ["run", "it's", "a\tb"]),
+    ],
+)
+def test_what_bash_puts_in_place_is_put_there(text, wanted):
+    """Numbers that are counted up before or after they are read, all arguments, quotes within quotes."""
+    assert words(text, launch_words=("run",))[-1] == wanted

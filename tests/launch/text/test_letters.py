@@ -62,3 +62,8 @@ def test_a_placeholder_that_is_no_name_of_bash_is_told_as_such(hole):
     """bash stops with `bad substitution`, whatever the environment holds."""
     found = [one for one in judged(pair_of(exports(address=hole))) if "placeholders" in one.check]
     assert found[0].message == f"{hole} was never filled in: bash stops with `bad substitution`"
+
+
+def test_braces_in_yaml_are_no_variable():
+    """Only a shell fills them in."""
+    assert "placeholders_are_filled_in" not in rules({"n.yaml": config().replace("10.0.0.1", "${主节点IP}")})

@@ -37,6 +37,7 @@ def test_a_pytorchjob_of_workers_alone_tells_no_rank():
     )
     text = workers[0] + "    Worker:" + workers[2].partition("\n    Worker:")[0]
     assert "pods_know_their_rank" in failed({"job.yaml": text})
+    assert "pods_know_their_rank" not in failed({"job.yaml": text.replace("replicas: 2", "replicas: 1")})
     elastic = text.replace("spec:\n", "spec:\n  elasticPolicy: {rdzvBackend: c10d}\n", 1)
     assert "pods_know_their_rank" not in failed({"job.yaml": elastic})
 
