@@ -3,6 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany
+from preflight.said import joined
 from preflight.tables import devices
 
 
@@ -152,7 +153,7 @@ def test_all_reduce_reaches_the_expected_bandwidth(bench, settings):
     ]
     if any(words):
         bench.needs_equal_gpus(share=settings.bench.gpu_below)
-        raise Blame("; ".join(filter(None, words)), nodes=bench.nodes_in(bench.all_reduce()))
+        raise Blame(joined(filter(None, words)), nodes=bench.nodes_in(bench.all_reduce()))
 
 
 def test_other_collectives_reach_the_expected_bandwidth(bench, settings):
@@ -283,7 +284,7 @@ def test_collectives_are_as_fast_as_in_the_baseline(bench, settings):
     """
     slower = bench.below_baseline(share=settings.bench.warn_below)
     if slower:
-        raise Blame("; ".join(slower), nodes=bench.names)
+        raise Blame(joined(slower), nodes=bench.names)
 
 
 @pytest.mark.advisory

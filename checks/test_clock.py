@@ -4,6 +4,7 @@ import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.value import Missing
+from preflight.said import joined, said
 
 
 def test_clocks_agree(cluster, settings):
@@ -16,8 +17,11 @@ def test_clocks_agree(cluster, settings):
     limit = settings.clock.fail_offset_seconds
     off = cluster.clocks_off(limit_seconds=limit)
     if off:
-        message = ", ".join(f"{words} on {name}" for name, words in off.items())
-        raise Blame(f"clock against the median of all nodes: {message}; wanted within {limit:g} s", nodes=off)
+        message = joined([said("{words} on {name}", words, name) for name, words in off.items()], ", ")
+        raise Blame(
+            said("clock against the median of all nodes: {message}; wanted within {limit:g} s", message, limit),
+            nodes=off,
+        )
 
 
 @pytest.mark.advisory
@@ -35,8 +39,11 @@ def test_clocks_are_in_step(cluster, settings):
         cluster.cannot_judge(name, BlockedBy("clock.clocks_agree"))
         off.pop(name, None)
     if off:
-        message = ", ".join(f"{words} on {name}" for name, words in off.items())
-        raise Blame(f"clock against the median of all nodes: {message}; wanted within {limit:g} s", nodes=off)
+        message = joined([said("{words} on {name}", words, name) for name, words in off.items()], ", ")
+        raise Blame(
+            said("clock against the median of all nodes: {message}; wanted within {limit:g} s", message, limit),
+            nodes=off,
+        )
 
 
 @pytest.mark.advisory
@@ -50,9 +57,14 @@ def test_no_clock_drifted_during_the_run(ending, settings):
     limit = settings.clock.max_drift_seconds
     drifted = ending.clocks_drifted(limit_seconds=limit)
     if drifted:
-        message = ", ".join(f"{words} on {name}" for name, words in drifted.items())
+        message = joined([said("{words} on {name}", words, name) for name, words in drifted.items()], ", ")
         raise Blame(
-            f"the clock moved against the others during the run: {message}; wanted within {limit:g} s", nodes=drifted
+            said(
+                "the clock moved against the others during the run: {message}; wanted within {limit:g} s",
+                message,
+                limit,
+            ),
+            nodes=drifted,
         )
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from preflight.errors import Blame, BlameMany, NotApplicable
 from preflight.facts.value import or_none, present
+from preflight.said import joined, said
 from preflight.tables import variables
 from preflight.tables.network import proxies
 
@@ -26,7 +27,7 @@ def test_variables_exist(node):
     messages = [
         words for name in names if (words := variables.unknown(name) or variables.unread(name, nccl=nccl, torch=torch))
     ]
-    assert not messages, "; ".join(_with_source(node, words) for words in messages)
+    assert not messages, joined(_with_source(node, words) for words in messages)
 
 
 def test_values_are_possible(node):
@@ -41,7 +42,7 @@ def test_values_are_possible(node):
         raise NotApplicable(NONE_SET)
     messages = {name: words for name, held_by in held.items() if (words := variables.refused(name, held_by.value))}
     if messages:
-        text = "; ".join(_with_source(node, words) for words in messages.values())
+        text = joined(_with_source(node, words) for words in messages.values())
         raise Blame(text, nodes=[node.name], is_advisory=messages.keys() <= variables.HARMLESS)
 
 
@@ -61,7 +62,7 @@ def test_nothing_is_left_from_debugging(node):
         for name, variable in held.items()
         if (words := variables.leftover(name, variable.value, has_rdma=has_rdma, devices=devices))
     ]
-    assert not messages, "; ".join(_with_source(node, words) for words in messages)
+    assert not messages, joined(_with_source(node, words) for words in messages)
 
 
 def test_variables_of_all_ranks_agree(cluster):
@@ -85,12 +86,14 @@ def test_what_sets_nodes_apart_is_each_nodes_own(cluster):
     blames = []
     set_by = {name: cluster.group_by(lambda node, name=name: node.value(name)) for name in variables.APART}
     if not any(value for groups in set_by.values() for value in groups):
-        raise NotApplicable(f"none of these is set: {', '.join(variables.APART)}")
+        raise NotApplicable(said("none of these is set: {APART}", ", ".join(variables.APART)))
     for name, groups in set_by.items():
         for value, nodes in groups.items():
             if value and len(nodes) > 1:
                 source = cluster[nodes[0]].setting(name).source()
-                blames.append(Blame(f"{name}={value} on several nodes (set by {source})", nodes=nodes))
+                blames.append(
+                    Blame(said("{name}={value} on several nodes (set by {source})", name, value, source), nodes=nodes)
+                )
     if blames:
         raise BlameMany(blames)
 
@@ -118,7 +121,7 @@ def test_files_that_variables_name_exist(node):
     if not any(node.value(name) for name in NAMING_A_FILE) and "/" not in node.value("LD_PRELOAD"):
         raise NotApplicable("no variable names a file")
     words = [f"{name}={node.value(name)}: {reason}" for name, reason in unread]
-    assert not words, "; ".join(_with_source(node, one) for one in words)
+    assert not words, joined(_with_source(node, one) for one in words)
 
 
 @pytest.mark.advisory
@@ -134,7 +137,9 @@ def test_proxies_leave_the_peers_out(node, cluster):
         raise NotApplicable("no proxy is set")
     excepted = node.value("no_proxy") or node.value("NO_PROXY")
     whom = proxies.caught(excepted, node, cluster)
-    assert not whom, f"{', '.join(found)} set, and no_proxy leaves out neither name nor address of {whom}"
+    assert not whom, said(
+        "{found} set, and no_proxy leaves out neither name nor address of {whom}", ", ".join(found), whom
+    )
 
 
 @pytest.mark.advisory
@@ -149,23 +154,29 @@ def test_a_persons_shell_has_the_variables_of_the_job(node):
     environment = node.environment
     if not environment.shells:
         reasons = sorted(set(environment.shells_unread.values())) or ["none was asked"]
-        raise NotApplicable(f"no interactive shell reported its variables: {'; '.join(reasons)}")
+        raise NotApplicable(said("no interactive shell reported its variables: {reasons}", joined(reasons)))
     names = {name for shell in environment.shells.values() for name in shell if variables.is_steering(name)}
     set_apart = {name: found for name in sorted(names) if (found := environment.only_typed(name))}
-    assert not set_apart, "; ".join(_typed(node, name, found) for name, found in set_apart.items())
+    assert not set_apart, joined(_typed(node, name, found) for name, found in set_apart.items())
 
 
 def _typed(node, name, found):
     """Where a variable has another value than the job's environment."""
     values = {value: [kind for kind in found if found[kind] == value] for value in found.values()}
-    where = ", ".join(f"{value!r} in {' and in '.join(kinds)}" for value, kinds in values.items())
-    return f"{name}: {where}, {_shown(node, name)} in the job's environment"
+    where = joined(
+        [said("{value!r} in {kinds}", value, " and in ".join(kinds)) for value, kinds in values.items()], ", "
+    )
+    return said("{name}: {where}, {shown} in the job's environment", name, where, _shown(node, name))
 
 
 def _with_source(node, words):
     """The words with what set the variable that they begin with."""
     name = words.replace("=", " is ").split(" is ")[0]
-    return f"{words} (set by {node.setting(name).source()})" if name in node.environment.variables else words
+    return (
+        said("{words} (set by {source})", words, node.setting(name).source())
+        if name in node.environment.variables
+        else words
+    )
 
 
 def _same(cluster, is_judged):
@@ -188,4 +199,8 @@ def _same(cluster, is_judged):
 
 def _shown(node, name):
     """A variable as a message says it."""
-    return f"{node.value(name)!r} (from {node.setting(name).source()})" if node.has_variable(name) else "not set"
+    return (
+        said("{value!r} (from {source})", node.value(name), node.setting(name).source())
+        if node.has_variable(name)
+        else "not set"
+    )

@@ -3,6 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany, FactMissing, NotApplicable
+from preflight.said import joined, said
 from preflight.tables import mounts
 
 
@@ -17,7 +18,7 @@ def test_network_file_systems_answer(node):
     silent = [
         f"{mount.path} ({mount.kind} {mount.source}): {mount.trouble}" for mount in node.files.mounts if mount.trouble
     ]
-    assert not silent, "; ".join(silent)
+    assert not silent, joined(silent)
 
 
 @pytest.mark.advisory
@@ -32,7 +33,7 @@ def test_network_file_systems_are_mounted_on_every_node(cluster):
         raise NotApplicable("no network file system is mounted")
     told = mounts.differing(cluster)
     if told:
-        raise BlameMany([Blame("; ".join(words), nodes=[name]) for name, words in told.items()])
+        raise BlameMany([Blame(joined(words), nodes=[name]) for name, words in told.items()])
 
 
 @pytest.mark.advisory
@@ -65,11 +66,11 @@ def test_places_can_be_written_to(node):
         if place.trouble or not place.is_writable
     ]
     messages += [
-        f"{place.purpose} ({place.path}): no program may be run from there (noexec)"
+        said("{purpose} ({path}): no program may be run from there (noexec)", place.purpose, place.path)
         for place in places
         if not place.may_run
     ]
-    assert not messages, "; ".join(messages)
+    assert not messages, joined(messages)
 
 
 @pytest.mark.advisory
@@ -86,11 +87,25 @@ def test_there_is_room(node, settings):
     for place in places:
         if place.free_bytes < settings.files.free_min_bytes:
             wanted = settings.files.free_min_bytes >> 20
-            messages.append(f"{place.path}: {place.free_bytes >> 20} MiB free; wanted at least {wanted}")
+            messages.append(
+                said(
+                    "{path}: {free_bytes} MiB free; wanted at least {wanted}",
+                    place.path,
+                    place.free_bytes >> 20,
+                    wanted,
+                )
+            )
         if isinstance(place.free_inodes, int) and place.free_inodes < settings.files.free_min_inodes:
             wanted = settings.files.free_min_inodes
-            messages.append(f"{place.path}: room for {place.free_inodes} more files; wanted at least {wanted}")
-    assert not messages, "; ".join(messages)
+            messages.append(
+                said(
+                    "{path}: room for {free_inodes} more files; wanted at least {wanted}",
+                    place.path,
+                    place.free_inodes,
+                    wanted,
+                )
+            )
+    assert not messages, joined(messages)
 
 
 def test_shared_paths_are_shared(cluster):
@@ -128,7 +143,9 @@ def test_shared_files_are_seen_soon(node, settings):
         for shared in _asked(node)
         if shared.seconds > limit and not shared.trouble
     ]
-    assert not late, f"a file of another node was seen late: {'; '.join(late)}; wanted within {limit:g} s"
+    assert not late, said(
+        "a file of another node was seen late: {late}; wanted within {limit:g} s", joined(late), limit
+    )
 
 
 @pytest.mark.advisory
@@ -141,7 +158,7 @@ def test_shared_paths_take_writes_fast_enough(node, settings):
     wanted = settings.files.write_min_mbytes_per_s
     speeds = {shared.path: shared.write_mbytes_per_s for shared in _asked(node)}
     slow = [f"{path}: {speed:g} MB/s" for path, speed in speeds.items() if isinstance(speed, float) and speed < wanted]
-    assert not slow, f"8 MiB were written slowly: {'; '.join(slow)}; wanted at least {wanted:g} MB/s"
+    assert not slow, said("8 MiB were written slowly: {slow}; wanted at least {wanted:g} MB/s", joined(slow), wanted)
 
 
 @pytest.mark.advisory
@@ -152,7 +169,7 @@ def test_no_token_is_left_behind(node):
     Fix: `rm` what is named, once no other preflight runs there.
     """
     left = [name for shared in _asked(node) for name in shared.leftovers]
-    assert not left, f"left by an earlier run: {', '.join(left)}"
+    assert not left, said("left by an earlier run: {left}", ", ".join(left))
 
 
 def test_same_paths_hold_the_same(cluster):
@@ -167,7 +184,7 @@ def test_same_paths_hold_the_same(cluster):
     for path in _paths(cluster, "same", "--same"):
         held = cluster.gather(lambda node, path=path: _one(node.files.same, path))
         lost = {name: same.digest.missing for name, same in held.items() if not isinstance(same.digest, str)}
-        blames += [Blame(f"{path}: {reason}", nodes=[name]) for name, reason in lost.items()]
+        blames += [Blame(said("{path}: {reason}", path, reason), nodes=[name]) for name, reason in lost.items()]
         words = {name: _shown(same) for name, same in held.items() if name not in lost}
         groups = {
             message: tuple(name for name in words if words[name] == message)
@@ -187,7 +204,7 @@ def test_no_pointer_stands_for_data(node):
     if not node.files.same:
         raise NotApplicable("no path is named with --same")
     found = [f"{same.path}: {', '.join(same.pointers[:4])}" for same in node.files.same if same.pointers]
-    assert not found, f"git-lfs pointers instead of data: {'; '.join(found)}"
+    assert not found, said("git-lfs pointers instead of data: {found}", joined(found))
 
 
 def _shared_by_all(cluster, option):
@@ -197,14 +214,14 @@ def _shared_by_all(cluster, option):
     named = dict.fromkeys(shared.path for held in files.values() for shared in held.shared)
     paths = [path for path in named if (path in ours) == (option == "--checkpoint-dir")]
     if not paths:
-        raise NotApplicable(f"no path is named with {option}")
+        raise NotApplicable(said("no path is named with {option}", option))
     blames = []
     for path in paths:
         seen = cluster.gather(lambda node, path=path: _one(node.files.shared, path))
         absent = {name: place.trouble for name in seen for place in cluster[name].files.places if place.path == path}
         absent = {name: trouble for name, trouble in absent.items() if trouble}
         blames += [
-            Blame(f"{path}: {trouble}", nodes=[name for name in absent if absent[name] == trouble])
+            Blame(said("{path}: {trouble}", path, trouble), nodes=[name for name in absent if absent[name] == trouble])
             for trouble in dict.fromkeys(absent.values())
         ]
         there = {name: shared for name, shared in seen.items() if name not in absent}
@@ -212,7 +229,9 @@ def _shared_by_all(cluster, option):
             names = [name for name, shared in there.items() if shared.trouble == trouble]
             writer = there[names[0]].writer
             if writer:
-                blames.append(Blame(f"{path}: {trouble} (written on {writer})", nodes=names))
+                blames.append(
+                    Blame(said("{path}: {trouble} (written on {writer})", path, trouble, writer), nodes=names)
+                )
             else:
                 for name in names:
                     cluster.cannot_judge(name, FactMissing(path, trouble))
@@ -225,7 +244,7 @@ def _paths(cluster, subject, option):
     files = cluster.gather(lambda node: node.files)
     paths = dict.fromkeys(entry.path for held in files.values() for entry in getattr(held, subject))
     if not paths:
-        raise NotApplicable(f"no path is named with {option}")
+        raise NotApplicable(said("no path is named with {option}", option))
     return tuple(paths)
 
 
@@ -247,4 +266,6 @@ def _asked(node):
 def _shown(same):
     """What a path holds as a message says it."""
     part = "" if same.is_whole else ", read in part"
-    return f"{same.digest[:12]} ({same.file_count} files, {same.bytes} bytes{part})"
+    return said(
+        "{digest} ({file_count} files, {bytes} bytes{part})", same.digest[:12], same.file_count, same.bytes, part
+    )

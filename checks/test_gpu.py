@@ -4,6 +4,7 @@ import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.value import Missing, or_none, present
+from preflight.said import said
 from preflight.tables import faults, gpu_models, visible
 from preflight.tables.gpus import broken, counters, domains, log, parity, pcie_paths, peers, readiness, slowed
 
@@ -16,7 +17,7 @@ def test_devices_are_readable(node):
     Fix: `nvidia-smi` on the nodes named; reload the driver (`rmmod nvidia_uvm nvidia && modprobe nvidia`) or reboot.
     """
     message = node.gpu.trouble()
-    assert not message, f"the GPUs cannot be read: {message}"
+    assert not message, said("the GPUs cannot be read: {message}", message)
     if not node.gpu.readable() and or_none(node.gpu.driver, "driver") == "none":
         raise NotApplicable("no GPU, and no driver of one")
 
@@ -70,7 +71,7 @@ def test_visible_devices_exist(node, cluster):
     most = cluster.once("most GPUs of a node", lambda: max(peer.gpu_count() for peer in cluster))
     if message and cluster.has_peers and len(node.gpu.readable()) < most:
         raise BlockedBy("gpu.count_is_the_same_on_every_node")
-    assert not message, f"{message} (set by {node.setting(visible.choice(node)[0]).source()})"
+    assert not message, said("{message} (set by {source})", message, node.setting(visible.choice(node)[0]).source())
 
 
 def test_model_is_the_same_on_every_node(cluster):

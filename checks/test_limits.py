@@ -4,6 +4,7 @@ import pytest
 
 from preflight.errors import Blame, NotApplicable
 from preflight.facts.value import present
+from preflight.said import joined, said
 
 NCCL_SEGMENT_BYTES = 9_637_888  # "Error while creating shared memory segment /dev/shm/nccl-... (size 9637888)"
 
@@ -21,9 +22,12 @@ def test_memlock_is_enough_for_rdma(node, settings):
     if node.without_rdma():
         raise NotApplicable(node.without_rdma())
     limit, wanted = node.limits.memlock_soft_bytes, settings.limits.memlock_min_bytes
-    assert limit == "unlimited" or limit >= wanted, (
-        f"memlock: {limit} bytes in this {node.identity.context} session, {node.limits.memlock_hard_bytes} at most"
-        f"; wanted at least {wanted}"
+    assert limit == "unlimited" or limit >= wanted, said(
+        "memlock: {limit} bytes in this {context} session, {memlock_hard_bytes} at most; wanted at least {wanted}",
+        limit,
+        node.identity.context,
+        node.limits.memlock_hard_bytes,
+        wanted,
     )
 
 
@@ -35,9 +39,12 @@ def test_enough_files_may_be_open(node, settings):
     Fix: `* soft nofile 65536` in /etc/security/limits.d, or `ulimit -n 65536` in the line that starts the job.
     """
     limit, wanted = node.limits.nofile_soft, settings.limits.nofile_min
-    assert limit == "unlimited" or limit >= wanted, (
-        f"open files: {limit} in this {node.identity.context} session, {node.limits.nofile_hard} at most"
-        f"; wanted at least {wanted}"
+    assert limit == "unlimited" or limit >= wanted, said(
+        "open files: {limit} in this {context} session, {nofile_hard} at most; wanted at least {wanted}",
+        limit,
+        node.identity.context,
+        node.limits.nofile_hard,
+        wanted,
     )
 
 
@@ -57,10 +64,10 @@ def test_shared_memory_is_enough(node, settings):
         raise Blame(message, nodes=[node.name], is_advisory=node.backend != "nccl" or gpus < 2)
     if free < wanted:
         held = present(node.limits.shm_total_bytes, "size of /dev/shm")
-        message = f"shared memory: {free >> 20} of {held >> 20} MiB are free in /dev/shm"
-        message += f"; wanted at least {wanted >> 20} MiB for {gpus} GPU{'s' * (gpus != 1)}"
+        message = said("shared memory: {free} of {held} MiB are free in /dev/shm", free >> 20, held >> 20)
+        message += said("; wanted at least {wanted} MiB for {gpus} GPU{s}", wanted >> 20, gpus, "s" * (gpus != 1))
         for one in node.limits.held:
-            message += f"; {one.name} of user {one.user_id}: {one.bytes >> 20} MiB"
+            message += said("; {name} of user {user_id}: {bytes} MiB", one.name, one.user_id, one.bytes >> 20)
         is_sure = node.backend == "nccl" and gpus > 1 and free < NCCL_SEGMENT_BYTES * gpus
         raise Blame(message, nodes=[node.name], is_advisory=not is_sure)
 
@@ -76,7 +83,7 @@ def test_devices_of_every_program_are_there(node):
     """
     faults = present(node.limits.device_faults, "devices")
     if faults:
-        raise Blame("; ".join(faults), nodes=[node.name], is_advisory=node.limits.has_null)
+        raise Blame(joined(faults), nodes=[node.name], is_advisory=node.limits.has_null)
 
 
 @pytest.mark.advisory
@@ -87,7 +94,7 @@ def test_nothing_is_left_behind(node):
     Fix: `rm -r` of what is named, once no other preflight runs on the node.
     """
     left = node.limits.leftovers
-    assert not left, f"left by an earlier run: {', '.join(left)}"
+    assert not left, said("left by an earlier run: {left}", ", ".join(left))
 
 
 @pytest.mark.advisory
@@ -100,8 +107,8 @@ def test_processes_may_be_started(node, settings):
     Kubernetes, TasksMax=infinity for a service; log in again.
     """
     limit, wanted = node.kernel.processes(node.limits.nproc_soft), settings.limits.nproc_min
-    assert limit == "unlimited" or limit >= wanted, (
-        f"processes: {limit} in this {node.identity.context} session; wanted at least {wanted}"
+    assert limit == "unlimited" or limit >= wanted, said(
+        "processes: {limit} in this {context} session; wanted at least {wanted}", limit, node.identity.context, wanted
     )
 
 
@@ -119,7 +126,10 @@ def test_nothing_else_is_limited(node):
     found = node.limits.held_down()
     if found:
         gpus = node.gpu.readable() if node.backend == "nccl" and "-v" in found else ()
-        message = f"limits of this {node.identity.context} session: {', '.join(found.values())}"
+        message = said("limits of this {context} session: {values}", node.identity.context, ", ".join(found.values()))
         options = " ".join(f"{option} {'8192' if option == '-s' else 'unlimited'}" for option in found)
-        fix = f"`ulimit {options}` before the job, in the line that starts it; for all sessions /etc/security/limits.d"
+        fix = said(
+            "`ulimit {options}` before the job, in the line that starts it; for all sessions /etc/security/limits.d",
+            options,
+        )
         raise Blame(message, nodes=[node.name], fix=fix, is_advisory=not gpus and not node.limits.is_hopeless())

@@ -3,6 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlockedBy, NotApplicable
+from preflight.said import said
 
 SAME = "master.variables_are_the_same_on_every_node"
 BELONGS = "master.address_belongs_to_the_first_node"
@@ -36,11 +37,21 @@ def test_address_belongs_to_the_first_node(cluster):
         raise BlockedBy("names.own_hostname_is_not_loopback", nodes=[first.name])
     if not first.network.holds_any(addresses[:1], reachable=cluster.has_peers):
         owners = [node.name for node in cluster if node.network.holds_any(addresses[:1], reachable=True)]
-        whose = f", an address of {', '.join(owners)}" if owners else ""
+        whose = said(", an address of {owners}", ", ".join(owners)) if owners else ""
         right = first.address_for_peers()
-        message = f"MASTER_ADDR {given} is {', '.join(addresses) or 'unknown'} on {first.name}{whose}"
+        message = said(
+            "MASTER_ADDR {given} is {addresses} on {name}{whose}",
+            given,
+            ", ".join(addresses) or "unknown",
+            first.name,
+            whose,
+        )
         fix = _given_as(first, right)
-        raise Blame(f"{message}; rank 0 runs on {first.name}, whose address is {right}", nodes=[first.name], fix=fix)
+        raise Blame(
+            said("{message}; rank 0 runs on {name}, whose address is {right}", message, first.name, right),
+            nodes=[first.name],
+            fix=fix,
+        )
 
 
 def test_address_leads_every_node_to_the_first(node, cluster):
@@ -62,12 +73,14 @@ def test_address_leads_every_node_to_the_first(node, cluster):
     if not loopback_name and not first.network.holds_any(first.peers.addresses_of_master()[:1], reachable=True):
         raise BlockedBy(BELONGS, nodes=[first.name])
     addresses = node.peers.addresses_of_master()
-    message = f"MASTER_ADDR {given} is {', '.join(addresses) or 'unknown'} there"
+    message = said("MASTER_ADDR {given} is {addresses} there", given, ", ".join(addresses) or "unknown")
     strays = first.network.strays(addresses)
     if strays or not addresses:
         is_first_right = not set(strays) & set(addresses[:1]) and bool(addresses)
         place = " first" * (not is_first_right and len(strays) < len(addresses))
-        words = f"{message}; wanted{place} {first.address_for_peers()}, the first node"
+        words = said(
+            "{message}; wanted{place} {address_for_peers}, the first node", message, place, first.address_for_peers()
+        )
         raise Blame(words, nodes=[node.name], is_advisory=is_first_right)
 
 
@@ -88,10 +101,14 @@ def test_first_node_knows_the_address_for_its_own(cluster):
         raise BlockedBy("names.own_hostname_is_not_loopback", nodes=[first.name])
     own = first.identity.hostname_addresses
     if not set(own) & set(addresses):
-        message = (
-            f"MASTER_ADDR {given} is {', '.join(addresses)}; {first.identity.hostname} is {', '.join(own) or 'unknown'}"
+        message = said(
+            "MASTER_ADDR {given} is {addresses}; {hostname} is {own}",
+            given,
+            ", ".join(addresses),
+            first.identity.hostname,
+            ", ".join(own) or "unknown",
         )
-        raise Blame(f"{message} on {first.name}", nodes=[first.name])
+        raise Blame(said("{message} on {name}", message, first.name), nodes=[first.name])
 
 
 @pytest.mark.advisory
@@ -108,9 +125,14 @@ def test_address_is_on_the_training_interface(cluster):
         raise BlockedBy(BELONGS, nodes=[first.name])
     interface = first.network.training_interface
     if not interface.holds_any(addresses):
-        message = f"MASTER_ADDR {given} is {', '.join(addresses)}; the training interface {interface.name}"
+        message = said(
+            "MASTER_ADDR {given} is {addresses}; the training interface {name}",
+            given,
+            ", ".join(addresses),
+            interface.name,
+        )
         right = first.address_for_peers()
-        raise Blame(f"{message} has {right}", nodes=[first.name], fix=_given_as(first, right))
+        raise Blame(said("{message} has {right}", message, right), nodes=[first.name], fix=_given_as(first, right))
 
 
 def test_port_is_free_on_the_first_node(cluster):
@@ -124,8 +146,13 @@ def test_port_is_free_on_the_first_node(cluster):
     port = _port(first)
     if first.peers.master_port_error:
         holder = first.peers.master_port_holder
-        by = f", held by {holder}" if holder else ""
-        raise Blame(f"MASTER_PORT {port} cannot be bound: {first.peers.master_port_error}{by}", nodes=[first.name])
+        by = said(", held by {holder}", holder) if holder else ""
+        raise Blame(
+            said(
+                "MASTER_PORT {port} cannot be bound: {master_port_error}{by}", port, first.peers.master_port_error, by
+            ),
+            nodes=[first.name],
+        )
 
 
 @pytest.mark.advisory
@@ -138,28 +165,31 @@ def test_port_is_outside_the_ephemeral_range(cluster):
     first = cluster.first
     port, (low, high) = _port(first), first.network.ephemeral_ports
     if low <= port <= high:
-        raise Blame(f"MASTER_PORT {port} is in the ephemeral range {low}-{high} of {first.name}", nodes=[first.name])
+        raise Blame(
+            said("MASTER_PORT {port} is in the ephemeral range {low}-{high} of {name}", port, low, high, first.name),
+            nodes=[first.name],
+        )
 
 
 def _address(first):
     """The MASTER_ADDR of the first node, which the whole job means."""
     if not first.value("MASTER_ADDR"):
-        raise NotApplicable(f"MASTER_ADDR is not set on {first.name}")
+        raise NotApplicable(said("MASTER_ADDR is not set on {name}", first.name))
     return first.value("MASTER_ADDR")
 
 
 def _given_as(first, right):
     """Where the right address is to be written: a rendezvous endpoint of a launch file is no variable of a shell."""
     if first.setting("MASTER_ADDR").layer == "launch files":
-        return f"{right} in every launch file that names the address of rank 0"
-    return f"`export MASTER_ADDR={right}` on every node"
+        return said("{right} in every launch file that names the address of rank 0", right)
+    return said("`export MASTER_ADDR={right}` on every node", right)
 
 
 def _port(first):
     """The MASTER_PORT of the first node as a number."""
     text = first.value("MASTER_PORT")
     if not text:
-        raise NotApplicable(f"MASTER_PORT is not set on {first.name}")
+        raise NotApplicable(said("MASTER_PORT is not set on {name}", first.name))
     if not text.isdecimal() or not 0 < int(text) < 65536:
-        raise Blame(f"MASTER_PORT {text!r} is not a port; wanted 1-65535", nodes=[first.name])
+        raise Blame(said("MASTER_PORT {text!r} is not a port; wanted 1-65535", text), nodes=[first.name])
     return int(text)

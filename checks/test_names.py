@@ -5,6 +5,7 @@ import pytest
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.subjects.network import is_loopback
 from preflight.facts.value import Missing
+from preflight.said import joined, said
 from preflight.tables.network import filters, interfaces
 
 LOCAL = ("localhost", "localhost4", "localhost6", "ip6-localhost")
@@ -18,7 +19,7 @@ def test_own_hostname_is_not_localhost(node, cluster):
     Fix: `hostnamectl set-hostname <name>` on the nodes named, a different one on each, and log in to them again.
     """
     cluster.needs_peers()
-    assert not _is_local(node), f"the node calls itself {node.identity.hostname}"
+    assert not _is_local(node), said("the node calls itself {hostname}", node.identity.hostname)
 
 
 def test_localhost_is_the_node_itself(node, cluster):
@@ -37,8 +38,8 @@ def test_localhost_is_the_node_itself(node, cluster):
         raise Blame(trouble, nodes=[node.name], is_advisory=not is_sure)
     bare = node.network.bare_loopback()
     if bare:
-        message = f"{bare} has no 127.0.0.1: no program can listen there, or reach one that should"
-        fix = f"`ip address add 127.0.0.1/8 dev {bare}` on the nodes named"
+        message = said("{bare} has no 127.0.0.1: no program can listen there, or reach one that should", bare)
+        fix = said("`ip address add 127.0.0.1/8 dev {bare}` on the nodes named", bare)
         raise Blame(message, nodes=[node.name], fix=fix, is_advisory=True)
     wrong = node.identity.wrong_localhost
     if wrong:
@@ -60,12 +61,16 @@ def test_every_node_reaches_itself(node):
     for failed in node.network.unreached:
         if failed.address in own or is_loopback(failed.address):
             rules = [
-                f"{rule.tool} on {node.name}, {rule.place}: {rule.rule}"
+                said("{tool} on {name}, {place}: {rule}", rule.tool, node.name, rule.place, rule.rule)
                 for rule in failed.rules
                 if filters.may_match(rule.rule, failed.address, failed.address)
             ]
-            wrong.append("; ".join([f"the node does not reach itself at {failed.address}: {failed.why}", *rules[:2]]))
-    assert not wrong, "; ".join(wrong)
+            wrong.append(
+                joined(
+                    [said("the node does not reach itself at {address}: {why}", failed.address, failed.why), *rules[:2]]
+                )
+            )
+    assert not wrong, joined(wrong)
 
 
 def test_own_hostname_is_not_loopback(cluster):
@@ -86,9 +91,15 @@ def test_own_hostname_is_not_loopback(cluster):
         fix = ""
         if len(nodes) == 1 and nodes[0].identity.has_plain_name:
             name, right = nodes[0].identity.hostname, nodes[0].address_for_peers()
-            fix = f"in /etc/hosts of {nodes[0].name}, replace `{address} {name}` by `{right} {name}`"
+            fix = said(
+                "in /etc/hosts of {name}, replace `{address} {name2}` by `{right} {name2}`",
+                nodes[0].name,
+                address,
+                name,
+                right,
+            )
         if nodes:
-            message = f"the node's own hostname resolves to {address} there, which no peer can reach"
+            message = said("the node's own hostname resolves to {address} there, which no peer can reach", address)
             named = [node.name for node in nodes]
             blames.append(Blame(message, nodes=named, fix=fix, is_advisory=nodes[0].backend == "nccl"))
     if blames:
@@ -118,11 +129,13 @@ def test_own_hostname_is_an_address_of_the_node(node, cluster):
             raise NotApplicable("the node's own hostname is a loopback address there, and NCCL never asks for it")
         raise BlockedBy("names.own_hostname_is_not_loopback")
     addresses = node.identity.hostname_addresses
-    message = f"{node.identity.hostname} is {', '.join(addresses)}, which no interface there has"
+    message = said(
+        "{hostname} is {addresses}, which no interface there has", node.identity.hostname, ", ".join(addresses)
+    )
     if not addresses:
         message = "does not resolve there"
     if not addresses or not node.network.holds_any(addresses):
-        words = f"the node's own hostname {message}"
+        words = said("the node's own hostname {message}", message)
         raise Blame(words, nodes=[node.name], is_advisory=node.backend == "nccl")
 
 
@@ -131,11 +144,15 @@ def _is_found_by_its_own_ranks(node):
     own = node.identity
     full = own.hostname_addresses if isinstance(own.fqdn_addresses, Missing) else own.fqdn_addresses
     for what, name, addresses in (("hostname", own.hostname, own.hostname_addresses), ("full name", own.fqdn, full)):
-        said = f"the node's own {what} {name}"
-        ranks = "where the ranks of `torchrun --standalone` are told to meet"
-        assert addresses, f"{said} does not resolve there, {ranks}"
-        assert node.network.holds_any(addresses[:1]), (
-            f"{said} is {', '.join(addresses)}, {ranks}, and no interface there has {addresses[0]}"
+        own_name = said("the node's own {what} {name}", what, name)
+        ranks = "where the ranks of `torchrun --standalone` meet"
+        assert addresses, said("{own_name} does not resolve there, {ranks}", own_name, ranks)
+        assert node.network.holds_any(addresses[:1]), said(
+            "{own_name} is {addresses}, {ranks}, and no interface there has {first}",
+            own_name,
+            ", ".join(addresses),
+            ranks,
+            addresses[0],
         )
 
 
@@ -154,7 +171,9 @@ def test_hostnames_are_unique(cluster):
     if same and len(machines) == len(same):
         raise BlockedBy("reach.no_machine_is_named_twice", nodes=[node for nodes in same.values() for node in nodes])
     if same:
-        raise BlameMany(Blame(f"several nodes call themselves {name}", nodes=nodes) for name, nodes in same.items())
+        raise BlameMany(
+            Blame(said("several nodes call themselves {name}", name), nodes=nodes) for name, nodes in same.items()
+        )
 
 
 @pytest.mark.advisory
@@ -170,7 +189,9 @@ def test_short_hostnames_are_unique(cluster):
     for short, names in groups.items():
         full = {cluster[name].identity.hostname for name in names}
         if len(full) > 1:
-            same.append(Blame(f"cut at the first dot, {', '.join(sorted(full))} are all {short}", nodes=names))
+            same.append(
+                Blame(said("cut at the first dot, {full} are all {short}", ", ".join(sorted(full)), short), nodes=names)
+            )
     if same:
         raise BlameMany(same)
 
@@ -223,13 +244,26 @@ def test_peers_are_taken_for_themselves(node, cluster):
         if route.resolved and _leads_elsewhere(node, peer, route.resolved):
             wrong.append(_taken_for(peer.identity.hostname, peer, route.resolved))
         elif strays := _strays(node, peer, route.resolved):
-            stray.append(f"{peer.identity.hostname} is {', '.join(strays)} there too, which is not {peer.name}")
+            stray.append(
+                said(
+                    "{hostname} is {strays} there too, which is not {name}",
+                    peer.identity.hostname,
+                    ", ".join(strays),
+                    peer.name,
+                )
+            )
     lost = set(node.lost_addresses)
     if lost & cluster.once("what names resolve to", lambda: _resolved(cluster)).get(node.name, set()):
         gone = ", ".join(sorted(lost))
-        wrong.append(f"{node.identity.hostname} is {gone} here and for its peers, and no interface of this node has it")
+        wrong.append(
+            said(
+                "{hostname} is {gone} here and for its peers, and no interface of this node has it",
+                node.identity.hostname,
+                gone,
+            )
+        )
     if wrong or stray:
-        raise Blame("; ".join([*wrong, *stray]), nodes=[node.name], is_advisory=not wrong)
+        raise Blame(joined([*wrong, *stray]), nodes=[node.name], is_advisory=not wrong)
 
 
 @pytest.mark.advisory
@@ -253,7 +287,7 @@ def test_peers_can_be_resolved(node, cluster):
         is_known = not is_named or route.resolved or (route.resolved_fqdn and peer.fqdn != peer.hostname)
         unknown += [] if is_known else [peer.hostname]
     whom = ", ".join(unknown) if len(unknown) < len(node.peers.routes) else "any peer"
-    assert not unknown, f"cannot resolve the hostname of {whom}"
+    assert not unknown, said("cannot resolve the hostname of {whom}", whom)
 
 
 @pytest.mark.advisory
@@ -275,8 +309,12 @@ def test_full_names_of_peers_lead_to_them(node, cluster):
             unknown.append(full)
         elif _leads_elsewhere(node, peer, route.resolved_fqdn):
             wrong.append(_taken_for(full, peer, route.resolved_fqdn))
-    unresolved = [f"cannot resolve {', '.join(unknown[:4])}{' and others' if unknown[4:] else ''}"] if unknown else []
-    assert not unknown + wrong, "; ".join([*unresolved, *wrong])
+    unresolved = (
+        [said("cannot resolve {unknown}{unknown2}", ", ".join(unknown[:4]), " and others" if unknown[4:] else "")]
+        if unknown
+        else []
+    )
+    assert not unknown + wrong, joined([*unresolved, *wrong])
 
 
 @pytest.mark.advisory
@@ -298,8 +336,17 @@ def test_reverse_names_lead_back(node, cluster):
         if isinstance(name, str) and not leads_back and _leads_elsewhere(node, peer, route.reverse_addresses):
             leads = ", ".join(route.reverse_addresses) or "nothing"
             first = " first" * (route.address in route.reverse_addresses)
-            wrong.append(f"{route.address} ({route.name}) is called {name} there, which resolves{first} to {leads}")
-    assert not wrong, "; ".join(wrong[:4])
+            wrong.append(
+                said(
+                    "{address} ({name}) is called {name2} there, which resolves{first} to {leads}",
+                    route.address,
+                    route.name,
+                    name,
+                    first,
+                    leads,
+                )
+            )
+    assert not wrong, joined(wrong[:4])
 
 
 def test_look_ups_are_answered(node, cluster, settings):
@@ -310,7 +357,9 @@ def test_look_ups_are_answered(node, cluster, settings):
     """
     cluster.needs_peers()
     slow = node.peers.slow_lookups(settings.names.silent_lookup_seconds)
-    assert not slow, f"the resolver takes {max(slow.values()):.3g} s or more for the name of {', '.join(slow)}"
+    assert not slow, said(
+        "the resolver takes {max:.3g} s or more for the name of {slow}", max(slow.values()), ", ".join(slow)
+    )
 
 
 @pytest.mark.advisory
@@ -324,7 +373,7 @@ def test_look_ups_are_fast(node, cluster, settings):
     if node.peers.slow_lookups(settings.names.silent_lookup_seconds):
         raise BlockedBy("names.look_ups_are_answered")
     slow = node.peers.slow_lookups(settings.names.slow_lookup_seconds)
-    assert not slow, f"the resolver takes {max(slow.values()):.3g} s for the name of {', '.join(slow)}"
+    assert not slow, said("the resolver takes {max:.3g} s for the name of {slow}", max(slow.values()), ", ".join(slow))
 
 
 def _routes(node):
@@ -366,10 +415,16 @@ def _taken_for(name, peer, addresses):
     """What a name of a peer gives, and what it should give first."""
     right = peer.address_for_peers()
     rest = (
-        f", and only then {', '.join(addresses[1:])}" if peer.network.holds_any(addresses[1:], reachable=True) else ""
+        said(", and only then {addresses}", ", ".join(addresses[1:]))
+        if peer.network.holds_any(addresses[1:], reachable=True)
+        else ""
     )
-    said = f"{addresses[0]} there first{rest}" if rest else f"{', '.join(addresses)} there"
-    return f"{name} is {said}, not {right}"
+    found = (
+        said("{addresses} there first{rest}", addresses[0], rest)
+        if rest
+        else said("{addresses} there", ", ".join(addresses))
+    )
+    return said("{name} is {found}, not {right}", name, found, right)
 
 
 def _is_local(node):

@@ -6,6 +6,7 @@ import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.value import present
+from preflight.said import joined, said
 from preflight.tables import faults, gids
 from preflight.tables.network import interfaces, links, nccl_interfaces, peer_routes
 
@@ -23,7 +24,7 @@ def test_interface_variables_match_an_interface(node, cluster):
     if not any(node.value(name) for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")):
         raise NotApplicable("neither NCCL_SOCKET_IFNAME nor GLOO_SOCKET_IFNAME is set")
     mismatches = _mismatches(node, cluster)
-    assert not mismatches, "; ".join(mismatches)
+    assert not mismatches, joined(mismatches)
 
 
 def test_training_interface_exists(node, cluster):
@@ -98,7 +99,11 @@ def test_routes_to_peers_leave_by_the_training_interface(node, cluster):
     message, is_sure = peer_routes.trouble(node, cluster, routes)
     if message:
         state = "" if node.network.training_interface.is_up else ", which has no link"
-        raise Blame(f"{message}; the training interface is {wanted}{state}", nodes=[node.name], is_advisory=not is_sure)
+        raise Blame(
+            said("{message}; the training interface is {wanted}{state}", message, wanted, state),
+            nodes=[node.name],
+            is_advisory=not is_sure,
+        )
 
 
 def test_nccl_starts_on_an_interface_of_the_peers(node, cluster):
@@ -131,7 +136,7 @@ def test_nccl_takes_no_more_interfaces_than_meant(node, cluster):
     taken = nccl_interfaces.taken_by_prefix(node, cluster)
     if taken:
         is_sure = node.backend == "nccl" and any(one.is_sure for one in taken)
-        raise Blame("; ".join(one.words for one in taken), nodes=[node.name], is_advisory=not is_sure)
+        raise Blame(joined(one.words for one in taken), nodes=[node.name], is_advisory=not is_sure)
 
 
 def test_training_addresses_are_unique(cluster):
@@ -147,7 +152,7 @@ def test_training_addresses_are_unique(cluster):
         if len(names) == 1:
             continue
         if len({cluster[name].identity.boot_id for name in names}) > 1:
-            blames.append(Blame(f"several nodes train on {address}", nodes=names))
+            blames.append(Blame(said("several nodes train on {address}", address), nodes=names))
         else:
             for name in names:
                 cluster.cannot_judge(name, BlockedBy("reach.no_machine_is_named_twice"))
@@ -173,7 +178,9 @@ def test_hardware_addresses_are_unique(cluster):
         if len(names) > 1 and len({cluster[name].identity.boot_id.partition(":")[0] for name in names}) > 1
     }
     if shared:
-        raise BlameMany(Blame(f"several machines have the address {mac}", nodes=names) for mac, names in shared.items())
+        raise BlameMany(
+            Blame(said("several machines have the address {mac}", mac), nodes=names) for mac, names in shared.items()
+        )
 
 
 @pytest.mark.advisory
@@ -204,7 +211,9 @@ def test_interfaces_of_nccl_have_subnets_of_their_own(node, cluster):
     # Where data takes RDMA, or the network of a plugin, NCCL needs its first interface only.
     taken = nccl_interfaces.of_nccl(node)[: 1 if nccl_interfaces.goes_over_rdma(node) else None]
     shared = interfaces.in_one_subnet(taken)
-    assert not shared, "; ".join(f"{' and '.join(names)} are both in {subnet}" for subnet, names in shared.items())
+    assert not shared, joined(
+        [said("{names} are both in {subnet}", " and ".join(names), subnet) for subnet, names in shared.items()]
+    )
 
 
 @pytest.mark.advisory
@@ -217,7 +226,7 @@ def test_training_interface_is_a_real_one(node, cluster):
     cluster.needs_peers()
     name = node.network.training_interface.name
     what = interfaces.virtual(name)
-    assert not what, f"the training interface {name} is {what}"
+    assert not what, said("the training interface {name} is {what}", name, what)
 
 
 @pytest.mark.advisory
@@ -236,13 +245,15 @@ def test_training_interface_is_fast_enough_for_gpus(node, cluster, settings):
     interface, wanted, beside = node.network.training_interface, settings.network.min_rate_mbps, ""
     if node.rdma.active_ports() and node.value("NCCL_IB_DISABLE") != "1":
         if not interface.reports_rate:
-            raise NotApplicable(f"{interface.name} reports no rate, and the data goes over RDMA")
+            raise NotApplicable(said("{name} reports no rate, and the data goes over RDMA", interface.name))
         rdma = node.rdma.rate_gbps()
-        wanted, beside = settings.network.min_share_of_rdma * rdma * 1000, f" beside RDMA at {rdma:g} Gbit/s"
+        wanted, beside = settings.network.min_share_of_rdma * rdma * 1000, said(" beside RDMA at {rdma:g} Gbit/s", rdma)
     elif node.gpu.are_on_a_board():
         wanted, beside = settings.network.min_rate_of_joined_gpus_mbps, " between boards of GPUs that NVLink joins"
     rate = interface.rate_mbps()
-    assert rate >= wanted, f"the training interface links at {rate} Mbit/s{beside}; wanted at least {wanted:g}"
+    assert rate >= wanted, said(
+        "the training interface links at {rate} Mbit/s{beside}; wanted at least {wanted:g}", rate, beside, wanted
+    )
 
 
 @pytest.mark.advisory

@@ -2,6 +2,8 @@
 
 import pytest
 
+from preflight.said import said
+
 
 @pytest.mark.advisory
 def test_ephemeral_ports_are_enough(node, settings):
@@ -14,7 +16,16 @@ def test_ephemeral_ports_are_enough(node, settings):
     low, high = node.network.ephemeral_ports
     reserved = node.network.ports_kept_back()
     width, wanted = high - low + 1 - reserved, settings.network.ephemeral_ports_min
-    kept = f" beside the {reserved} of net.ipv4.ip_local_reserved_ports" if reserved else ""
-    assert width >= wanted, f"the ephemeral range {low}-{high} has {width} ports{kept}; wanted at least {wanted}"
+    kept = said(" beside the {reserved} of net.ipv4.ip_local_reserved_ports", reserved) if reserved else ""
+    assert width >= wanted, said(
+        "the ephemeral range {low}-{high} has {width} ports{kept}; wanted at least {wanted}",
+        low,
+        high,
+        width,
+        kept,
+        wanted,
+    )
     used, share = node.ports.used_ephemeral(), settings.network.ephemeral_used_share
-    assert used <= share * width, f"{used} of {width} ephemeral ports are in use; wanted at most {share:.0%}"
+    assert used <= share * width, said(
+        "{used} of {width} ephemeral ports are in use; wanted at most {share:.0%}", used, width, share
+    )

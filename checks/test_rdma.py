@@ -5,6 +5,7 @@ import pytest
 from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
 from preflight.facts import fabric
 from preflight.facts.value import present
+from preflight.said import joined, said
 from preflight.tables import faults, gids
 from preflight.tables.rdma import choice, counters, parity, ports, rails, subnets
 
@@ -25,8 +26,12 @@ def test_nccl_ib_hca_matches_a_port(node, cluster):
         raise NotApplicable("NCCL_IB_HCA is not set")
     lacking = fabric.unmatched(node.rdma, value) if not value.startswith("^") else ()
     has = ", ".join(device.name for device in node.rdma.devices) or "none"
-    assert not lacking, f"NCCL_IB_HCA={value}: {', '.join(lacking)} matches no port of the node; its devices: {has}"
-    assert fabric.chosen_hcas(node.rdma, value), f"NCCL_IB_HCA={value} leaves no port of the node; its devices: {has}"
+    assert not lacking, said(
+        "NCCL_IB_HCA={value}: {lacking} matches no port of the node; its devices: {has}", value, ", ".join(lacking), has
+    )
+    assert fabric.chosen_hcas(node.rdma, value), said(
+        "NCCL_IB_HCA={value} leaves no port of the node; its devices: {has}", value, has
+    )
 
 
 @pytest.mark.advisory
@@ -40,7 +45,9 @@ def test_nccl_ib_hca_takes_no_more_than_it_names(node):
     if not value:
         raise NotApplicable("NCCL_IB_HCA is not set")
     trapped = fabric.taken_by_prefix(node.rdma, value)
-    message = "; ".join(f"{entry} takes {', '.join(others)} too" for entry, others in trapped.items())
+    message = joined(
+        [said("{entry} takes {others} too", entry, ", ".join(others)) for entry, others in trapped.items()]
+    )
     assert not trapped, f"NCCL_IB_HCA={value}: {message}"
 
 
@@ -56,7 +63,7 @@ def test_infiniband_adapters_have_their_driver(node):
         raise NotApplicable(faults.NO_RDMA)
     if node.without_rdma():
         raise NotApplicable(node.without_rdma())
-    assert not lost, f"no driver has made an RDMA device of {', '.join(lost)}"
+    assert not lost, said("no driver has made an RDMA device of {lost}", ", ".join(lost))
 
 
 def test_plugin_of_nccl_is_there(node):
@@ -73,8 +80,11 @@ def test_plugin_of_nccl_is_there(node):
     if library:
         names = [path.rpartition("/")[2] for path in present(node.software.nccl_plugins, "network plugins of NCCL")]
         places = node.value("LD_LIBRARY_PATH") or "not set"
-        words = (
-            f"NCCL_NET_PLUGIN={node.value('NCCL_NET_PLUGIN')}, and no {library} is found (LD_LIBRARY_PATH: {places})"
+        words = said(
+            "NCCL_NET_PLUGIN={value}, and no {library} is found (LD_LIBRARY_PATH: {places})",
+            node.value("NCCL_NET_PLUGIN"),
+            library,
+            places,
         )
         assert any(name.startswith(library) for name in names), words
     if not why and node.has_variable("NCCL_FASTRAK_IFNAME"):
@@ -85,8 +95,12 @@ def test_plugin_of_nccl_is_there(node):
         raise NotApplicable("NCCL needs no plugin for the network of these nodes")
     found = present(node.software.nccl_plugins, "network plugins of NCCL")
     places = node.value("LD_LIBRARY_PATH") or "not set"
-    assert found, f"{why}, and no libnccl-net.so is found (LD_LIBRARY_PATH: {places}): NCCL would take TCP"
-    assert not node.software.plugins_lacking, f"{'; '.join(node.software.plugins_lacking)}: NCCL would take TCP"
+    assert found, said(
+        "{why}, and no libnccl-net.so is found (LD_LIBRARY_PATH: {places}): NCCL would take TCP", why, places
+    )
+    assert not node.software.plugins_lacking, said(
+        "{plugins_lacking}: NCCL would take TCP", joined(node.software.plugins_lacking)
+    )
 
 
 def test_port_count_is_the_same_on_every_node(cluster):
@@ -116,16 +130,18 @@ def test_ports_are_active(cluster):
         # One that waits for a subnet manager has a check of its own.
         out = [hca for hca in hcas if hca.name in used and not hca.is_up and not hca.is_unmanaged]
         if out:
-            message = ", ".join(f"{hca.name} is {hca.port.state_text()}" for hca in out)
+            message = joined([said("{name} is {state_text}", hca.name, hca.port.state_text()) for hca in out], ", ")
             down.setdefault(message, []).append(name)
     for name, hcas in held.items():
         unread = [hca.name for hca in hcas if UNREAD in (hca.port.state, hca.port.link_layer)]
         if unread:
             cluster.cannot_judge(
-                name, FactMissing("state of RDMA ports", f"that of {', '.join(unread)} cannot be read")
+                name, FactMissing("state of RDMA ports", said("that of {unread} cannot be read", ", ".join(unread)))
             )
     if down:
-        raise BlameMany(Blame(f"{message}; wanted ACTIVE", nodes=nodes) for message, nodes in down.items())
+        raise BlameMany(
+            Blame(said("{message}; wanted ACTIVE", message), nodes=nodes) for message, nodes in down.items()
+        )
     if not used:
         raise NotApplicable("no RDMA port is active on any node")
 
@@ -152,7 +168,11 @@ def test_gid_index_exists_on_every_node(node, cluster):
         raise NotApplicable("NCCL_IB_GID_INDEX is not set")
     lacking = [name for name, gid in node.chosen_gids().items() if gid is None]
     if lacking:
-        message = f"GID index {node.gid_index()} (NCCL_IB_GID_INDEX) is not in the table of {', '.join(lacking)}"
+        message = said(
+            "GID index {gid_index} (NCCL_IB_GID_INDEX) is not in the table of {lacking}",
+            node.gid_index(),
+            ", ".join(lacking),
+        )
         raise Blame(message, nodes=[node.name], fix=gids.advice(cluster))
 
 
@@ -170,11 +190,11 @@ def test_gid_index_is_routable_roce_v2(node, cluster):
         raise BlockedBy(GID_EXISTS)
     unread = [name for name, gid in chosen.items() if gid.roce_version is None and gid.scope in ("ipv4", "ipv6")]
     if unread:
-        raise FactMissing("RoCE version of the GID", f"that of {', '.join(unread)} cannot be read")
+        raise FactMissing("RoCE version of the GID", said("that of {unread} cannot be read", ", ".join(unread)))
     wrong = {name: gid for name, gid in chosen.items() if not gid.is_routable}
     if wrong:
-        message = ", ".join(f"{name} has {gid}" for name, gid in wrong.items())
-        words = f"GID index {node.gid_index()}: {message}; wanted routable RoCE v2"
+        message = joined([said("{name} has {gid}", name, gid) for name, gid in wrong.items()], ", ")
+        words = said("GID index {gid_index}: {message}; wanted routable RoCE v2", node.gid_index(), message)
         raise Blame(words, nodes=[node.name], fix=gids.advice(cluster))
 
 
@@ -238,7 +258,9 @@ def test_roce_ports_have_an_address(cluster):
         if names:
             lacking.setdefault(", ".join(names), []).append(node)
     if lacking:
-        raise BlameMany(Blame(f"{names} has link-local GIDs only", nodes=nodes) for names, nodes in lacking.items())
+        raise BlameMany(
+            Blame(said("{names} has link-local GIDs only", names), nodes=nodes) for names, nodes in lacking.items()
+        )
     if not used:
         raise NotApplicable("no RoCE port has an address on any node")
 

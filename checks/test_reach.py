@@ -1,6 +1,7 @@
 """Does every node answer, and is each of them a machine of its own?"""
 
 from preflight.errors import Blame
+from preflight.said import joined, said
 
 
 def test_every_node_answers(node):
@@ -23,5 +24,8 @@ def test_no_machine_is_named_twice(cluster):
     machines = cluster.group_by(lambda node: (node.identity.boot_id, node.network.reachable_addresses))
     twice = [names for names in machines.values() if len(names) > 1]
     if twice:
-        message = "; ".join(" and ".join(names) for names in twice)
-        raise Blame(f"one machine under several names: {message}", nodes=[name for names in twice for name in names])
+        message = joined(" and ".join(names) for names in twice)
+        raise Blame(
+            said("one machine under several names: {message}", message),
+            nodes=[name for names in twice for name in names],
+        )

@@ -7,6 +7,7 @@ import pytest
 from preflight.errors import Blame, BlameMany, NotApplicable
 from preflight.facts import fabric
 from preflight.facts.value import or_none
+from preflight.said import joined, said
 from preflight.tables import packages
 
 # What is compared, the fact of a node, the fix, and the row whose consequence a difference is: CUDA, cuDNN and NCCL
@@ -110,7 +111,7 @@ SOFT = (
         (
             package,
             lambda node, package=package: node.software.packages.get(package, "none"),
-            f"`pip install {package}==<the others' version>` on the nodes named",
+            said("`pip install {package}==<the others' version>` on the nodes named", package),
             "",
         )
         for package in PACKAGES
@@ -128,13 +129,20 @@ def test_torch_is_installed(node):
     if not software.has_torch():
         for path, version in list(software.torch_elsewhere.items())[:1]:
             right, executable = shlex.quote(path), shlex.quote(software.executable)
-            fix = (
-                f"`--python={right}`, which has torch there (`python={right}` on the node's line of a hostfile that has"
-                f" another one), or `{executable} -m pip install torch`"
+            fix = said(
+                "`--python={right}`, which has torch there (`python={right}` on the node's line of a "
+                "hostfile that has another one), or `{executable} -m pip install torch`",
+                right,
+                executable,
             )
-            message = f"torch is not installed for {software.executable}; {path} has torch {version}"
+            message = said(
+                "torch is not installed for {executable}; {path} has torch {version}",
+                software.executable,
+                path,
+                version,
+            )
             raise Blame(message, nodes=[node.name], fix=fix)
-        raise Blame(f"torch is not installed for {software.executable}", nodes=[node.name])
+        raise Blame(said("torch is not installed for {executable}", software.executable), nodes=[node.name])
 
 
 def test_torch_is_built_for_the_gpus(node):
@@ -148,9 +156,11 @@ def test_torch_is_built_for_the_gpus(node):
     if not node.gpu.has_any():
         raise NotApplicable("the node has no GPUs")
     if node.backend != "nccl":
-        raise NotApplicable(f"the job's backend is {node.backend}")
+        raise NotApplicable(said("the job's backend is {backend}", node.backend))
     builds = {node.software.library_of_torch("torch_cuda"), node.software.library_of_torch("torch_hip")}
-    assert builds != {"none"}, f"torch {node.software.torch_version} is a build for the CPU, and the node has GPUs"
+    assert builds != {"none"}, said(
+        "torch {torch_version} is a build for the CPU, and the node has GPUs", node.software.torch_version
+    )
 
 
 def test_versions_are_the_same_on_every_node(cluster):
@@ -203,11 +213,18 @@ def test_no_versions_break_together(node):
         raise NotApplicable("no package is installed")
     found = packages.bad_pairs(node.software)
     messages = [
-        f"{pair.package} {held[pair.package]}{f' with {pair.other} {held[pair.other]}' if pair.other else ''}: "
-        f"{pair.what}; wanted {pair.fix} ({pair.source})"
+        said(
+            "{package} {held}{other}: {what}; wanted {fix} ({source})",
+            pair.package,
+            held[pair.package],
+            said(" with {other} {held}", pair.other, held[pair.other]) if pair.other else "",
+            pair.what,
+            pair.fix,
+            pair.source,
+        )
         for pair in found
     ]
-    assert not messages, "; ".join(messages)
+    assert not messages, joined(messages)
 
 
 @pytest.mark.advisory
@@ -221,7 +238,7 @@ def test_packages_meet_each_others_requirements(node):
     if not node.software.requirements:
         raise NotApplicable("no installed package names the version of another that it requires")
     unmet = packages.unmet(node.software)
-    assert not unmet, "; ".join(unmet)
+    assert not unmet, joined(unmet)
 
 
 @pytest.mark.advisory
@@ -237,19 +254,21 @@ def test_one_nccl_can_be_met(node):
     software = node.software
     own = or_none(software.nccl, "NCCL")
     preloaded = software.nccl_preloaded
-    assert not preloaded, f"LD_PRELOAD puts {preloaded} before NCCL {own} of torch"
+    assert not preloaded, said("LD_PRELOAD puts {preloaded} before NCCL {own} of torch", preloaded, own)
     wheels = packages.nccl_wheels(software)
     if own == "none" and not wheels and not software.nccl_copies:
         raise NotApplicable("no NCCL is installed")
     listed = " and ".join(f"{name} {version}" for name, version in sorted(wheels.items()))
-    assert len(set(wheels.values())) < 2, f"{listed} install the same file: NCCL is that of the wheel installed last"
+    assert len(set(wheels.values())) < 2, said(
+        "{listed} install the same file: NCCL is that of the wheel installed last", listed
+    )
     others = {path: version for path, version in software.nccl_copies.items() if version not in ("", own)}
     folders = [folder for folder in node.value("LD_LIBRARY_PATH").split(":") if folder]
     met = [path for path in others if any(path.startswith(f"{folder.rstrip('/')}/") for folder in folders)]
     if any(name.startswith("cupy") for name in software.packages):
         met = list(others)
     message = ", ".join(f"{path} ({others[path]})" for path in met)
-    assert not met, f"beside NCCL {own} of torch a rank may load {message}"
+    assert not met, said("beside NCCL {own} of torch a rank may load {message}", own, message)
 
 
 @pytest.mark.advisory

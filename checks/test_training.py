@@ -3,6 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany
+from preflight.said import said
 
 
 def test_every_rank_joined_where_planned(training):
@@ -25,11 +26,15 @@ def test_data_shards_are_disjoint_and_complete(training):
     wrong = training.wrong_samples()
     if wrong:
         shared = sum(rank.samples_shared for rank in wrong)
-        message = f"{training.ranks_text(wrong)}: samples that are not theirs; {shared} are used by another rank too"
+        message = said(
+            "{ranks_text}: samples that are not theirs; {shared} are used by another rank too",
+            training.ranks_text(wrong),
+            shared,
+        )
         missing = training.result.samples_missing
-        raise training.blame(wrong, f"{message}, {missing} by none; wanted each by one")
+        raise training.blame(wrong, said("{message}, {missing} by none; wanted each by one", message, missing))
     missing = training.result.samples_missing
-    assert missing == 0, f"{missing} samples were used by no rank; wanted each by one"
+    assert missing == 0, said("{missing} samples were used by no rank; wanted each by one", missing)
 
 
 def test_gradients_are_finite(training):
@@ -41,7 +46,11 @@ def test_gradients_are_finite(training):
     first = training.infinite()
     if first:
         raise training.blame(
-            first, f"{training.ranks_text(first)}: NaN or infinite values, first seen there; wanted finite numbers"
+            first,
+            said(
+                "{ranks_text}: NaN or infinite values, first seen there; wanted finite numbers",
+                training.ranks_text(first),
+            ),
         )
 
 
@@ -57,8 +66,12 @@ def test_first_step_gradients_are_right(training, settings):
     wrong = training.wrong_gradients(tolerance=tolerance)
     if wrong:
         worst = max(rank.gradient_error for rank in wrong)
-        message = f"the gradient of {training.ranks_text(wrong)} before the all-reduce is off by {worst:.3g} (relative)"
-        raise training.blame(wrong, f"{message}; wanted at most {tolerance:g}")
+        message = said(
+            "the gradient of {ranks_text} before the all-reduce is off by {worst:.3g} (relative)",
+            training.ranks_text(wrong),
+            worst,
+        )
+        raise training.blame(wrong, said("{message}; wanted at most {tolerance:g}", message, tolerance))
 
 
 def test_parameters_are_the_same_on_every_rank(training, settings):
@@ -69,8 +82,10 @@ def test_parameters_are_the_same_on_every_rank(training, settings):
     """
     odd = training.odd_parameters(tolerance=training.limits(settings.training).parameters_tolerance)
     if odd:
-        message = f"the parameters of {training.ranks_text(odd)} differ from those of the other ranks"
-        raise training.blame(odd, f"{message}; wanted bit-identical parameters on {len(training.ranks())} ranks")
+        message = said("the parameters of {ranks_text} differ from those of the other ranks", training.ranks_text(odd))
+        raise training.blame(
+            odd, said("{message}; wanted bit-identical parameters on {ranks} ranks", message, len(training.ranks()))
+        )
 
 
 def test_optimizer_state_is_the_same_on_every_rank(training, settings):
@@ -82,8 +97,12 @@ def test_optimizer_state_is_the_same_on_every_rank(training, settings):
     odd = training.odd_optimizers()
     training.needs_same_parameters(tolerance=training.limits(settings.training).parameters_tolerance)
     if odd:
-        message = f"the optimizer state of {training.ranks_text(odd)} differs from that of the other ranks"
-        raise training.blame(odd, f"{message}; wanted bit-identical moments on {len(training.ranks())} ranks")
+        message = said(
+            "the optimizer state of {ranks_text} differs from that of the other ranks", training.ranks_text(odd)
+        )
+        raise training.blame(
+            odd, said("{message}; wanted bit-identical moments on {ranks} ranks", message, len(training.ranks()))
+        )
 
 
 def test_ddp_equals_one_process(training, settings):
@@ -98,10 +117,12 @@ def test_ddp_equals_one_process(training, settings):
     if off:
         worst = max(rank.parameters_error for rank in off)
         ranks = training.ranks_text(off)
-        message = (
-            f"the parameters of {ranks} differ by {worst:.3g} (relative) from those of one process on the whole batch"
+        message = said(
+            "the parameters of {ranks} differ by {worst:.3g} (relative) from those of one process on the whole batch",
+            ranks,
+            worst,
         )
-        raise training.blame(off, f"{message}; wanted at most {tolerance:g}")
+        raise training.blame(off, said("{message}; wanted at most {tolerance:g}", message, tolerance))
 
 
 def test_the_loss_falls(training, settings):
@@ -114,8 +135,10 @@ def test_the_loss_falls(training, settings):
     losses, share = training.losses(), settings.training.loss_drop_fraction
     wanted = losses[0] * (1.0 - share)
     if not losses[-1] <= wanted or not all(rank.finite for rank in training.ranks()):
-        message = f"loss: {losses[0]:.4g} at the first step, {losses[-1]:.4g} at step {len(losses)}"
-        raise training.blame(training.ranks(), f"{message}; wanted at most {wanted:.4g}")
+        message = said(
+            "loss: {losses:.4g} at the first step, {losses2:.4g} at step {losses3}", losses[0], losses[-1], len(losses)
+        )
+        raise training.blame(training.ranks(), said("{message}; wanted at most {wanted:.4g}", message, wanted))
 
 
 def test_the_same_seed_gives_the_same_losses_again(training, settings):
@@ -128,8 +151,12 @@ def test_the_same_seed_gives_the_same_losses_again(training, settings):
     tolerance = training.limits(settings.training).replay_tolerance
     off, worst = training.beyond(lambda rank: rank.replay_error, tolerance=tolerance)
     if off:
-        message = f"trained again, the losses of {training.ranks_text(off)} differ by {worst:.3g} (relative)"
-        raise training.blame(off, f"{message}; wanted at most {tolerance:g}")
+        message = said(
+            "trained again, the losses of {ranks_text} differ by {worst:.3g} (relative)",
+            training.ranks_text(off),
+            worst,
+        )
+        raise training.blame(off, said("{message}; wanted at most {tolerance:g}", message, tolerance))
 
 
 def test_accumulation_equals_the_large_batch(training, settings):
@@ -145,8 +172,12 @@ def test_accumulation_equals_the_large_batch(training, settings):
     off, worst = training.beyond(lambda rank: rank.accumulation_error, tolerance=tolerance)
     if off:
         ranks = training.ranks_text(off)
-        message = f"the accumulated gradient of {ranks} differs by {worst:.3g} (relative) from that of the large batch"
-        raise training.blame(off, f"{message}; wanted at most {tolerance:g}")
+        message = said(
+            "the accumulated gradient of {ranks} differs by {worst:.3g} (relative) from that of the large batch",
+            ranks,
+            worst,
+        )
+        raise training.blame(off, said("{message}; wanted at most {tolerance:g}", message, tolerance))
 
 
 def test_checkpoint_is_read_by_every_rank(training):
@@ -158,7 +189,14 @@ def test_checkpoint_is_read_by_every_rank(training):
     training.needs_checkpoint()
     blind = training.blind()
     if blind:
-        raise training.blame(blind, f"{training.ranks_text(blind)}: checkpoint not read: {blind[0].checkpoint_error}")
+        raise training.blame(
+            blind,
+            said(
+                "{ranks_text}: checkpoint not read: {checkpoint_error}",
+                training.ranks_text(blind),
+                blind[0].checkpoint_error,
+            ),
+        )
 
 
 def test_training_resumes_to_the_same_losses(training, settings):
@@ -173,10 +211,12 @@ def test_training_resumes_to_the_same_losses(training, settings):
     tolerance = training.limits(settings.training).replay_tolerance
     off, worst = training.beyond(lambda rank: rank.resume_error, tolerance=tolerance)
     if off:
-        message = (
-            f"resumed from the checkpoint, the losses of {training.ranks_text(off)} differ by {worst:.3g} (relative)"
+        message = said(
+            "resumed from the checkpoint, the losses of {ranks_text} differ by {worst:.3g} (relative)",
+            training.ranks_text(off),
+            worst,
         )
-        raise training.blame(off, f"{message}; wanted at most {tolerance:g}")
+        raise training.blame(off, said("{message}; wanted at most {tolerance:g}", message, tolerance))
 
 
 def test_a_killed_rank_is_noticed_and_named(training):
@@ -186,11 +226,15 @@ def test_a_killed_rank_is_noticed_and_named(training):
     Fix: set TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and a timeout for init_process_group; read logs/.
     """
     drill = training.drill()
-    message = f"rank {drill.rank} on {drill.node} was killed"
+    message = said("rank {rank} on {node} was killed", drill.rank, drill.node)
     if drill.named != (drill.node,):
-        raise Blame(f"{message}; blamed: {', '.join(drill.named) or 'no node'}", nodes=[drill.node])
+        raise Blame(
+            said("{message}; blamed: {named}", message, ", ".join(drill.named) or "no node"), nodes=[drill.node]
+        )
     ended, limit = drill.seconds_to_end, drill.limit_seconds
-    assert ended <= limit, f"{message}; the others ended after {ended:.3g} s; wanted at most {limit:g} s"
+    assert ended <= limit, said(
+        "{message}; the others ended after {ended:.3g} s; wanted at most {limit:g} s", message, ended, limit
+    )
 
 
 def test_torchrun_restarts_from_the_checkpoint(training, settings):
@@ -200,13 +244,13 @@ def test_torchrun_restarts_from_the_checkpoint(training, settings):
     Fix: `torchrun --max-restarts=1` by hand with the same program; read logs/ for what the second start said.
     """
     drill = training.drill()
-    assert not drill.not_restarted, f"not restarted:  {drill.not_restarted}"
+    assert not drill.not_restarted, said("not restarted:  {not_restarted}", drill.not_restarted)
     losses, wanted = drill.restarted_losses, drill.wanted_losses
     tolerance = training.limits(settings.training).replay_tolerance
     same = len(losses) == len(wanted) and all(
         abs(a - b) <= tolerance * abs(b) for a, b in zip(losses, wanted, strict=True)
     )
-    assert same, f"losses after the restart: {losses}; wanted {wanted}"
+    assert same, said("losses after the restart: {losses}; wanted {wanted}", losses, wanted)
 
 
 @pytest.mark.advisory
@@ -220,11 +264,17 @@ def test_no_rank_straggles(training, settings):
     limits, ratio = settings.training, settings.training.straggler_ratio
     stopped = training.stopped_by_quota(share=limits.stopped_share)
     if stopped:
-        message = f"{training.quota_text(stopped)}, wanted fewer than {limits.stopped_share:.0%} of them"
+        message = said(
+            "{quota_text}, wanted fewer than {stopped_share:.0%} of them",
+            training.quota_text(stopped),
+            limits.stopped_share,
+        )
         raise training.blame(stopped, message)
     slow = training.stragglers(above=ratio, up_to=limits.straggler_fail_ratio, min_seconds=limits.straggler_min_seconds)
     if slow:
-        raise training.blame(slow, f"{training.stragglers_text(slow)}, wanted at most {ratio:g} x that")
+        raise training.blame(
+            slow, said("{stragglers_text}, wanted at most {ratio:g} x that", training.stragglers_text(slow), ratio)
+        )
 
 
 def test_no_rank_halves_the_speed(training, settings):
@@ -236,4 +286,6 @@ def test_no_rank_halves_the_speed(training, settings):
     ratio = settings.training.straggler_fail_ratio
     slow = training.stragglers(above=ratio, min_seconds=settings.training.straggler_min_seconds)
     if slow:
-        raise training.blame(slow, f"{training.stragglers_text(slow)}, wanted at most {ratio:g} x that")
+        raise training.blame(
+            slow, said("{stragglers_text}, wanted at most {ratio:g} x that", training.stragglers_text(slow), ratio)
+        )

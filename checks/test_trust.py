@@ -3,6 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, NotApplicable
+from preflight.said import said
 
 
 @pytest.mark.advisory
@@ -15,8 +16,8 @@ def test_every_node_logs_in_to_the_others(node):
     """
     failed = [login for login in node.trust.logins if login.trouble]
     message = ", ".join(f"{login.peer} ({login.trouble})" for login in failed[:4])
-    more = f" and {len(failed) - 4} more" if failed[4:] else ""
-    assert not failed, f"cannot log in to {message}{more}"
+    more = said(" and {failed} more", len(failed) - 4) if failed[4:] else ""
+    assert not failed, said("cannot log in to {message}{more}", message, more)
 
 
 @pytest.mark.advisory
@@ -27,7 +28,7 @@ def test_python_is_found_over_ssh(node):
     Fix: name the interpreter with its full path in the launch, or set PATH above the `return` in ~/.bashrc.
     """
     lost = [login.peer for login in node.trust.logins if not login.trouble and not login.python]
-    assert not lost, f"over ssh, the job's Python is not found on {', '.join(lost[:8])}"
+    assert not lost, said("over ssh, the job's Python is not found on {lost}", ", ".join(lost[:8]))
 
 
 @pytest.mark.advisory
@@ -44,5 +45,10 @@ def test_first_address_of_the_first_node_is_the_one_to_reach(cluster):
         raise NotApplicable("no node logs in to another one")
     listed, right = first.network.first_address(), first.network.training_interface.address()
     if listed != right:
-        message = f"`hostname -I` on {first.name} begins with {listed}; its training interface has {right}"
-        raise Blame(message, nodes=[first.name], fix=f"start with `deepspeed --master_addr={right}`")
+        message = said(
+            "`hostname -I` on {name} begins with {listed}; its training interface has {right}",
+            first.name,
+            listed,
+            right,
+        )
+        raise Blame(message, nodes=[first.name], fix=said("start with `deepspeed --master_addr={right}`", right))

@@ -22,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from preflight.said import joined, said
+
 MissingKind = Literal["absent", "failed", "denied"]
 
 
@@ -37,7 +39,7 @@ class HostError(PreflightError):
     """One host failed; the run goes on with the others."""
 
     def __init__(self, host: str, reason: str) -> None:
-        super().__init__(f"{host}: {reason}")
+        super().__init__(said("{host}: {reason}", host, reason))
         self.host = host
         self.reason = reason
 
@@ -67,8 +69,11 @@ class Busy(HostError):
     """Another run of preflight holds the host, or else those of ours that ``holds`` names; ``run`` is its id."""
 
     def __init__(self, host: str, run: str, holds: str = "") -> None:
-        itself = f"busy: run {run} holds it; wait for that to end, or stop it"
-        super().__init__(host, f"busy: run {run} holds {holds}; wait for that to end, or stop it" if holds else itself)
+        itself = said("busy: run {run} holds it; wait for that to end, or stop it", run)
+        super().__init__(
+            host,
+            said("busy: run {run} holds {holds}; wait for that to end, or stop it", run, holds) if holds else itself,
+        )
         self.run, self.holds = run, holds
 
 
@@ -80,7 +85,7 @@ class FactMissing(PreflightError):
     """
 
     def __init__(self, fact: str, reason: str, kind: MissingKind = "failed") -> None:
-        super().__init__(f"{fact}: {reason}")
+        super().__init__(said("{fact}: {reason}", fact, reason))
         self.fact = fact
         self.reason = reason
         self.kind: MissingKind = kind
@@ -99,7 +104,11 @@ class BlockedBy(FactMissing):
     def __init__(self, check: str, *, nodes: Iterable[str] = (), detail: str = "") -> None:
         self.check = check
         self.nodes = tuple(nodes)
-        text = f"blocked by {check} on {','.join(self.nodes)}" if self.nodes else f"blocked by {check}"
+        text = (
+            said("blocked by {check} on {nodes}", check, ",".join(self.nodes))
+            if self.nodes
+            else said("blocked by {check}", check)
+        )
         super().__init__(text, detail or "does not hold")
 
 
@@ -142,19 +151,19 @@ class BlameMany(PreflightError, AssertionError):
         for node, its_blames in by_node.items():
             nodes_of.setdefault(tuple(map(id, its_blames)), []).append(node)
         self.blames = tuple(_merged(by_node[nodes[0]], nodes) for nodes in nodes_of.values())
-        super().__init__("; ".join(blame.message for blame in self.blames))
+        super().__init__(joined(blame.message for blame in self.blames))
 
 
 def _merged(blames: list[Blame], nodes: list[str]) -> Blame:
     messages = dict.fromkeys(blame.message for blame in blames)
     fixes = dict.fromkeys(blame.fix for blame in blames if blame.fix)
     is_advisory = all(blame.is_advisory for blame in blames)
-    return Blame("; ".join(messages), nodes=nodes, fix="; ".join(fixes), is_advisory=is_advisory)
+    return Blame(joined(messages), nodes=nodes, fix=joined(fixes), is_advisory=is_advisory)
 
 
 class Interrupted(KeyboardInterrupt):
     """A signal asked us to stop; the report says how far the run came."""
 
     def __init__(self, signal_number: int) -> None:
-        super().__init__(f"signal {signal_number}")
+        super().__init__(said("signal {signal_number}", signal_number))
         self.signal_number = signal_number

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from preflight.errors import PreflightError, UsageError
+from preflight.said import said
 from preflight.transport import PLAIN, written_for
 
 HOST_LIMIT = 20_000
@@ -71,14 +72,14 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
         else:
             hosts.extend(_expand(piece, "--hosts"))
         if len(hosts) > HOST_LIMIT:
-            raise UsageError(f"--hosts: {_quoted(piece)} makes more than {HOST_LIMIT} hosts")
+            raise UsageError(said("--hosts: {quoted} makes more than {HOST_LIMIT} hosts", _quoted(piece), HOST_LIMIT))
     if not hosts:
-        raise UsageError(f"--hosts: {_quoted(text)} names no host")
+        raise UsageError(said("--hosts: {quoted} names no host", _quoted(text)))
     hosts = _with_ports_where_shared(hosts)
     seen: set[str] = set()
     for host in hosts:
         if host.name in seen:
-            raise UsageError(f"--hosts: {host.name!r} is named twice")
+            raise UsageError(said("--hosts: {name!r} is named twice", host.name))
         seen.add(host.name)
     if LOCAL in seen and len(hosts) > 1:
         raise UsageError("--hosts: 'local' must be the only host; name this machine like its peers")
@@ -135,7 +136,9 @@ def _quoted(text: str) -> str:
 def _split(text: str, where: str) -> list[str]:
     """Commas outside brackets separate pieces."""
     if len(text) > TEXT_LIMIT:
-        raise UsageError(f"{where}: {len(text)} characters; wanted at most {TEXT_LIMIT}: use @hostfile")
+        raise UsageError(
+            said("{where}: {text} characters; wanted at most {TEXT_LIMIT}: use @hostfile", where, len(text), TEXT_LIMIT)
+        )
     pieces: list[str] = []
     start = depth = 0
     for index, letter in enumerate(text):
@@ -148,7 +151,7 @@ def _split(text: str, where: str) -> list[str]:
     if not any(pieces):
         return []
     if not all(pieces):
-        raise UsageError(f"{where}: an empty name in {_quoted(text)}")
+        raise UsageError(said("{where}: an empty name in {quoted}", where, _quoted(text)))
     return _with_selectors(pieces)
 
 
@@ -170,7 +173,7 @@ def _expand(piece: str, where: str) -> list[Host]:
         try:
             named = transport.named(piece.partition(":")[2])
         except ValueError as error:
-            raise UsageError(f"{where}: {_quoted(piece)}: {error}") from None
+            raise UsageError(said("{where}: {quoted}: {error}", where, _quoted(piece), error)) from None
         except OSError as error:
             raise PreflightError(f"{where}: {_quoted(piece)}: {error}") from None
         return [
@@ -186,10 +189,18 @@ def _expand(piece: str, where: str) -> list[Host]:
         ]
     user, at, address = piece.rpartition("@")
     if at and not USER.fullmatch(user):
-        raise UsageError(f"{where}: {_quoted(user)} is not a user name (in {_quoted(piece)})")
+        raise UsageError(
+            said("{where}: {quoted} is not a user name (in {quoted2})", where, _quoted(user), _quoted(piece))
+        )
     address, port = _split_port(address, where)
     if address == LOCAL:
-        raise UsageError(f"{where}: {_quoted(piece)}: 'local' is this machine without ssh and takes no user or port")
+        raise UsageError(
+            said(
+                "{where}: {quoted}: 'local' is this machine without ssh and takes no user or port",
+                where,
+                _quoted(piece),
+            )
+        )
     return [Host(name, name, user or None, port) for name in _names(address, where)]
 
 
@@ -205,7 +216,7 @@ def _split_port(address: str, where: str) -> tuple[str, int | None]:
 
 def _port(digits: str, where: str) -> int:
     if not re.fullmatch(r"[0-9]{1,5}", digits) or not 1 <= int(digits) <= 65535:
-        raise UsageError(f"{where}: {_quoted(digits)} is not a port (1-65535)")
+        raise UsageError(said("{where}: {quoted} is not a port (1-65535)", where, _quoted(digits)))
     return int(digits)
 
 
@@ -215,10 +226,12 @@ def _names(address: str, where: str) -> list[str]:
         return [_checked_ipv6(address, where)]
     parts = re.split(r"\[([^\[\]]*)\]", address)
     if len(parts) > 15:
-        raise UsageError(f"{where}: {_quoted(address)} has more than 7 ranges")
+        raise UsageError(said("{where}: {quoted} has more than 7 ranges", where, _quoted(address)))
     ranges = [list(_ranges(part, address, where)) for part in parts[1::2]]
     if math.prod(sum(len(numbers) for numbers, _ in each) for each in ranges) > HOST_LIMIT:
-        raise UsageError(f"{where}: {_quoted(address)} names more than {HOST_LIMIT} hosts")
+        raise UsageError(
+            said("{where}: {quoted} names more than {HOST_LIMIT} hosts", where, _quoted(address), HOST_LIMIT)
+        )
     choices = [[str(n).zfill(width) for numbers, width in each for n in numbers] for each in ranges]
     return [
         _checked(parts[0] + "".join(n + text for n, text in zip(picked, parts[2::2], strict=True)), where)
@@ -232,27 +245,44 @@ def _ranges(text: str, address: str, where: str) -> Iterable[tuple[range, int]]:
         match = RANGE.fullmatch(piece)
         if not match:
             raise UsageError(
-                f"{where}: {_quoted(piece)} is not a number or range (in {_quoted(address)}){_guess(address)}"
+                said(
+                    "{where}: {quoted} is not a number or range (in {quoted2}){guess}",
+                    where,
+                    _quoted(piece),
+                    _quoted(address),
+                    _guess(address),
+                )
             )
         first, last, step = match[1], match[2] or match[1], int(match[3] or 1)
         if int(first) > int(last) or step < 1:
-            raise UsageError(f"{where}: {_quoted(piece)} runs backwards or not at all (in {_quoted(address)})")
+            raise UsageError(
+                said(
+                    "{where}: {quoted} runs backwards or not at all (in {quoted2})",
+                    where,
+                    _quoted(piece),
+                    _quoted(address),
+                )
+            )
         padded = any(len(number) > 1 and number.startswith("0") for number in (first, last))
         if padded and len(first) != len(last):
-            raise UsageError(f"{where}: {_quoted(piece)} is padded to two widths (in {_quoted(address)})")
+            raise UsageError(
+                said(
+                    "{where}: {quoted} is padded to two widths (in {quoted2})", where, _quoted(piece), _quoted(address)
+                )
+            )
         yield range(int(first), int(last) + 1, step), len(first) if padded else 1
 
 
 def _visible(name: str, where: str) -> str:
     """A name that came from elsewhere, from an environment or a program: it is printed, and goes into commands."""
     if not VISIBLE.fullmatch(name):
-        raise UsageError(f"{where}: {_quoted(name)} is not a host name")
+        raise UsageError(said("{where}: {quoted} is not a host name", where, _quoted(name)))
     return name
 
 
 def _checked(name: str, where: str) -> str:
     if not NAME.fullmatch(name):
-        raise UsageError(f"{where}: {_quoted(name)} is not a host name{_guess(name)}")
+        raise UsageError(said("{where}: {quoted} is not a host name{guess}", where, _quoted(name), _guess(name)))
     return name
 
 
@@ -273,7 +303,7 @@ def _guess(name: str) -> str:
     pieces = [re.sub(r"\[[0-9-]+\]", "0", piece) for piece in meant.split(",")]
     if meant == name or not all(map(NAME.fullmatch, pieces)):
         return ""
-    return f"; did you mean '{meant}'?"
+    return said("; did you mean '{meant}'?", meant)
 
 
 def _checked_ipv6(address: str, where: str) -> str:
@@ -281,9 +311,11 @@ def _checked_ipv6(address: str, where: str) -> str:
     try:
         ipaddress.IPv6Address(bare)
     except ValueError:
-        raise UsageError(f"{where}: {_quoted(address)} is not a host name or address") from None
+        raise UsageError(said("{where}: {quoted} is not a host name or address", where, _quoted(address))) from None
     if percent and not ZONE.fullmatch(zone):
-        raise UsageError(f"{where}: {_quoted(zone)} is not an interface (in {_quoted(address)})")
+        raise UsageError(
+            said("{where}: {quoted} is not an interface (in {quoted2})", where, _quoted(zone), _quoted(address))
+        )
     return address
 
 
@@ -304,24 +336,26 @@ def _read_hostfile(name: str) -> list[Host]:
     path = Path(name)
     try:
         if not path.is_file():  # a FIFO would hang, a device never end
-            raise UsageError(f"--hosts: {name!r} is not a file that can be read")
+            raise UsageError(said("--hosts: {name!r} is not a file that can be read", name))
         with path.open("rb") as stream:
             data = stream.read(HOSTFILE_LIMIT_BYTES + 1)
         text = data.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"--hosts: {name!r} cannot be read: {reason}") from None
+        raise UsageError(said("--hosts: {name!r} cannot be read: {reason}", name, reason)) from None
     if len(data) > HOSTFILE_LIMIT_BYTES:
-        raise UsageError(f"--hosts: {name!r} has more than {HOSTFILE_LIMIT_BYTES >> 20} MiB")
+        raise UsageError(
+            said("--hosts: {name!r} has more than {HOSTFILE_LIMIT_BYTES} MiB", name, HOSTFILE_LIMIT_BYTES >> 20)
+        )
     hosts: list[Host] = []
     for number, line in enumerate(text.split("\n"), start=1):
         words = re.split(r"[ \t\r]+", line.split("#", 1)[0].strip(" \t\r"))
         if words != [""]:
             hosts.extend(_hostfile_line(words, f"{name if name.isprintable() else repr(name)}:{number}"))
         if len(hosts) > HOST_LIMIT:
-            raise UsageError(f"--hosts: {name!r} names more than {HOST_LIMIT} hosts")
+            raise UsageError(said("--hosts: {name!r} names more than {HOST_LIMIT} hosts", name, HOST_LIMIT))
     if not hosts:
-        raise UsageError(f"--hosts: {name!r} names no host")
+        raise UsageError(said("--hosts: {name!r} names no host", name))
     return hosts
 
 
@@ -335,9 +369,9 @@ def _hostfile_line(words: list[str], where: str) -> list[Host]:
         elif key == "python" and python is None and PYTHON.fullmatch(value):
             python = value
         else:
-            raise UsageError(f"{where}: {_quoted(word)} is not slots=N or python=PATH, each once")
+            raise UsageError(said("{where}: {quoted} is not slots=N or python=PATH, each once", where, _quoted(word)))
     if words[0] == LOCAL or words[0].startswith("@"):
-        raise UsageError(f"{where}: {_quoted(words[0])} has no place in a hostfile")
+        raise UsageError(said("{where}: {quoted} has no place in a hostfile", where, _quoted(words[0])))
     return [
         dataclasses.replace(host, slots=slots, python=python)
         for piece in _split(words[0], where)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from preflight.errors import PreflightError
 from preflight.report.printable import printable
+from preflight.said import said
 from preflight.transport.reach import last_line
 
 WRITTEN = re.compile(r"slurm:(?P<partition>[A-Za-z0-9_.-]{1,64})/(?P<count>[1-9][0-9]{0,4})")
@@ -60,20 +61,22 @@ def why_too_few(request: Request, partition: str) -> str:
     """
     nodes = [line.split("|", 2) for line in partition.splitlines() if line.count("|") >= 2]
     if not nodes:
-        return f"no partition {request.partition} is known here: `sinfo` lists them"
+        return said("no partition {partition} is known here: `sinfo` lists them", request.partition)
     out = [(name, state, reason) for name, state, reason in nodes if OUT_OF_SERVICE.search(state)]
     in_service = len(nodes) - len(out)
     if in_service >= request.nodes:
         return ""
     states = "; ".join(_state_text(*node) for node in out[:MOST_NAMED])
-    more = f" and {len(out) - MOST_NAMED} more" if len(out) > MOST_NAMED else ""
-    return f"{in_service} of its {len(nodes)} nodes are in service" + (f": {states}{more}" if out else "")
+    more = said(" and {MOST_NAMED} more", len(out) - MOST_NAMED) if len(out) > MOST_NAMED else ""
+    return said("{in_service} of its {nodes} nodes are in service", in_service, len(nodes)) + (
+        f": {states}{more}" if out else ""
+    )
 
 
 def _state_text(name: str, state: str, reason: str) -> str:
     if state.endswith("*"):
-        return f"{name} does not respond"
-    return f"{name} is {state}" + (f" ({reason})" if reason != "none" else "")
+        return said("{name} does not respond", name)
+    return said("{name} is {state}", name, state) + (f" ({reason})" if reason != "none" else "")
 
 
 def gpus_of_each(resources: str) -> str:
@@ -93,7 +96,7 @@ def _partition(request: Request, fields: str) -> str:
     except subprocess.TimeoutExpired:
         raise PreflightError("slurmctld does not answer: `scontrol ping`") from None
     if done.returncode:
-        raise PreflightError(f"sinfo: {last_line(done.stderr, 'no output')}: `scontrol ping`")
+        raise PreflightError(said("sinfo: {last_line}: `scontrol ping`", last_line(done.stderr, "no output")))
     return done.stdout
 
 
@@ -112,7 +115,14 @@ def run_inside(request: Request, argv: Sequence[str]) -> int:
         raise PreflightError("salloc is not installed here: start preflight where Slurm's commands are")
     reason = why_too_few(request, _partition(request, "%N|%T|%E"))
     if reason:
-        raise PreflightError(f"Slurm has no {request.nodes} nodes of {request.partition}: {printable(reason)}")
+        raise PreflightError(
+            said(
+                "Slurm has no {nodes} nodes of {partition}: {reason}",
+                request.nodes,
+                request.partition,
+                printable(reason),
+            )
+        )
     gpus = gpus_of_each(_partition(request, "%G"))
     command = [sys.executable, "-m", "preflight", *(of_what_was_given(word) for word in argv)]
     with tempfile.TemporaryDirectory(prefix="preflight-") as folder:
@@ -128,7 +138,12 @@ def run_inside(request: Request, argv: Sequence[str]) -> int:
                     signal.signal(number, handler)
         if not marker.exists():
             raise PreflightError(
-                f"Slurm gave no {request.nodes} nodes of {request.partition} in {PATIENCE_SECONDS} s: salloc says why, "
-                f"`squeue --partition={request.partition}` who has them"
+                said(
+                    "Slurm gave no {nodes} nodes of {partition} in {PATIENCE_SECONDS} s: salloc says why, "
+                    "`squeue --partition={partition}` who has them",
+                    request.nodes,
+                    request.partition,
+                    PATIENCE_SECONDS,
+                )
             )
     return code if code >= 0 else 128 - code

@@ -24,6 +24,7 @@ from preflight.report.formats.hanging import hanging_document, hanging_text
 from preflight.report.language import ENGLISH, Language
 from preflight.report.printable import printable
 from preflight.run.folder import dry_run_text, language_of
+from preflight.said import said
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def diagnose_logs(
     if json:
         print_json({**diagnosis_document(diagnosis), "confirmed": [asdict(one) for one in confirmed]}, json)
     for one in confirmed:
-        nodes = f" on {fold(one.nodes)}" if one.nodes else ""
+        nodes = said(" on {nodes}", fold(one.nodes)) if one.nodes else ""
         line = f"{one.check} {one.verdict}{language.say(nodes)}: {printable(language.say(one.message))}"
         print(line, file=sys.stderr if json else sys.stdout)
     if diagnosis.has_failed:
@@ -129,4 +130,4 @@ def look_at_job(options: Options, *, match: str, pids: list[int]) -> int:
 
 
 def _progress(what: str) -> None:
-    print(f"reading: {what}", file=sys.stderr)
+    print(said("reading: {what}", what), file=sys.stderr)

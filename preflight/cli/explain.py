@@ -17,6 +17,7 @@ from preflight.options.settings import Settings
 from preflight.plugin import checks_folder
 from preflight.redact import without_secrets
 from preflight.report.language import ENGLISH, Language
+from preflight.said import said
 from preflight.tables.launch_rules import TEXTS, VERDICTS
 from preflight.tables.variable_names import ROWS
 
@@ -65,8 +66,8 @@ def explain(wanted: str, language: Language = ENGLISH) -> int:
         names = [entry.name for entry in known]
         near = difflib.get_close_matches(wanted, [*names, *(name.partition(".")[2] for name in names)], n=3, cutoff=0.6)
         shown = without_secrets(wanted)  # perhaps a line of a log
-        hint = f"; did you mean {', '.join(near)}?" if near else "; preflight explain lists the checks"
-        raise UsageError(f"explain: nothing is known of {shown!r}{hint}")
+        hint = said("; did you mean {near}?", ", ".join(near)) if near else "; preflight explain lists the checks"
+        raise UsageError(said("explain: nothing is known of {shown!r}{hint}", shown, hint))
     whole = len(found) if wanted.endswith(".") or len(found) <= SHOWN_WHOLE else BEST
     print("\n".join(entry.whole(language) for entry in found[:whole]))
     if found[whole:]:
@@ -74,7 +75,7 @@ def explain(wanted: str, language: Language = ENGLISH) -> int:
         rest = [(entry, language.say(entry.kind), language.say(entry.first)) for entry in found[whole:LISTED]]
         print("\n".join(f"{entry.name} ({kind})\n    {first}" for entry, kind, first in rest))
     if found[LISTED:]:
-        print(language.say(f"... and {len(found) - LISTED} more"))
+        print(language.say(said("... and {LISTED} more", len(found) - LISTED)))
     return 0
 
 
@@ -137,7 +138,7 @@ def check_texts(folder: Path) -> Iterator[tuple[str, str, str]]:
 
 def _checks() -> Iterator[Entry]:
     for name, verdict, text in check_texts(checks_folder()):
-        yield Entry(name, f"{verdict} where it does not hold", text)
+        yield Entry(name, said("{verdict} where it does not hold", verdict), text)
 
 
 def _rules() -> Iterator[Entry]:
@@ -167,7 +168,7 @@ def _rules_reported_by(function: ast.FunctionDef) -> Iterator[str]:
 def _causes() -> Iterator[Entry]:
     for cause in CAUSES:
         lines = [f"{cause.meaning}.", f"Fix: {cause.fix}."]
-        lines += [f"Checked by: {cause.check}"] if cause.check else []
+        lines += [said("Checked by: {check}", cause.check)] if cause.check else []
         text = "\n".join([*lines, f"Source: {cause.source}"])
         yield Entry(cause.name, "found in logs by preflight diagnose", text, tuple(map(re.compile, cause.patterns)))
 
@@ -175,8 +176,8 @@ def _causes() -> Iterator[Entry]:
 def _variables() -> Iterator[Entry]:
     for row in ROWS.values():
         lines = [f"Holds {row.kind.wanted}."]
-        lines += [f"Read since version {row.since}."] if row.since else []
-        lines += [f"No longer read: {row.until}."] if row.until else []
+        lines += [said("Read since version {since}.", row.since)] if row.since else []
+        lines += [said("No longer read: {until}.", row.until)] if row.until else []
         lines += ["Ranks that disagree hang or stop: the same on every node."] if row.must_agree else []
         lines += ["May differ between nodes."] if row.may_differ else []
         yield Entry(row.name, VARIABLE, "\n".join([*lines, f"Source: {row.source}"]))
@@ -188,5 +189,5 @@ def _thresholds() -> Iterator[Entry]:
         held = getattr(settings, section.name)
         for threshold in fields(held) if section.name != "waivers" else ():
             line = f"[{section.name}] {threshold.name} = {getattr(held, threshold.name)}"
-            text = f"{line.partition(' = ')[2]} by default.\nIn the file of --settings: {line}"
+            text = said("{partition} by default.\nIn the file of --settings: {line}", line.partition(" = ")[2], line)
             yield Entry(f"{section.name}.{threshold.name}", THRESHOLD, text)

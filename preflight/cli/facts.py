@@ -24,6 +24,7 @@ from preflight.report.printable import printable
 from preflight.run import recording
 from preflight.run.folder import dry_run_text, language_of
 from preflight.run.live import Run
+from preflight.said import said
 
 NOWHERE = "not reported by any node"
 # A cell that holds no value of the node's but a word of ours, or why there is no value.
@@ -48,7 +49,7 @@ def show_facts(options: Options) -> int:
         run.close()
     if options.record:
         nodes = counted(len(run.documents) - len(lost), "node")
-        print(language_of(options).say(f"{nodes} recorded in {options.record}/"), file=sys.stderr)
+        print(language_of(options).say(said("{nodes} recorded in {record}/", nodes, options.record)), file=sys.stderr)
     if options.json:
         documents = {name: json.loads(decode.encode(document)) for name, document in run.documents.items()}
         print_json(documents, options.json)
@@ -56,13 +57,13 @@ def show_facts(options: Options) -> int:
         width = shutil.get_terminal_size((120, 24)).columns
         print(_within(_spoken(_facts_table(run.cluster), language_of(options)), width))
     for name, reason in run.failures.items():
-        print(f"{name}: {printable(language_of(options).say(f'not reached: {reason}'))}", file=sys.stderr)
+        print(f"{name}: {printable(language_of(options).say(said('not reached: {reason}', reason)))}", file=sys.stderr)
     unread = {node.name: failed_subjects(node) for node in run.cluster}
     for name, reasons in unread.items():
         for reason in reasons:
             print(f"{name}: {printable(language_of(options).say(reason))}", file=sys.stderr)
     for name, reason in lost.items():
-        print(f"{name}: not recorded: {printable(reason)}", file=sys.stderr)
+        print(said("{name}: not recorded: {reason}", name, printable(reason)), file=sys.stderr)
     return 3 if run.failures or lost or any(unread.values()) else 0
 
 
@@ -151,10 +152,11 @@ def _facts_table(cluster: Cluster) -> str:
         elif len(facts) <= MOST_COLUMNS:
             rows.append([title, *(facts[name][row.title] for name in facts)])
         elif row.is_own and len(row.values) > MOST_COLUMNS:
-            rows.append([title, "each its own (see --json)", f"all {len(facts)}"])
+            rows.append([title, "each its own (see --json)", said("all {facts}", len(facts))])
         else:
             of_nodes = [
-                (value, f"all {len(facts)}" if len(names) == len(facts) else fold(names)) for value, names in row.values
+                (value, said("all {facts}", len(facts)) if len(names) == len(facts) else fold(names))
+                for value, names in row.values
             ]
             rows += [[title if i == 0 else "", *pair] for i, pair in enumerate(of_nodes)]
     names = list(facts) if len(facts) <= MOST_COLUMNS else ["value", "nodes"]

@@ -32,6 +32,7 @@ from preflight.report.language.wrap import in_columns, width_of
 from preflight.report.printable import printable
 from preflight.run.folder import language_of
 from preflight.run.live import Run
+from preflight.said import said
 
 START = "start.sh"
 PLACES = 3  # of a finding, that are named
@@ -61,14 +62,16 @@ def check(
         finally:
             run.close()
         cluster = Cluster(run.cluster.nodes, asked=len(run.names))
-        failures = {name: f"not reached: {reason}" for name, reason in run.failures.items()} | unreadable(cluster)
+        failures = {name: said("not reached: {reason}", reason) for name, reason in run.failures.items()} | unreadable(
+            cluster
+        )
     findings = (*reached, *check_files(files, cluster))
     code = _exit_code(findings, files, is_whole=not failures)
     if only_diff:
         found = fixed(files.texts)
         print(patch(files.texts, found.texts), end="")
         left = [finding for finding in findings if finding.verdict in (Verdict.FAIL, Verdict.WARN)]
-        summary = f"{len(found.findings)} of {len(left)} findings are fixed by this patch"
+        summary = said("{findings} of {left} findings are fixed by this patch", len(found.findings), len(left))
         print(language_of(options).say(summary), file=sys.stderr)
     elif options.json:
         document = {
@@ -105,7 +108,7 @@ def port_findings(run: Run, files: LaunchFiles) -> tuple[Finding, ...]:
     try:
         found = run.rendezvous() if ports else None
     except PreflightError as error:
-        return (problem(Verdict.ERROR, PORT_RULE, f"the port of rank 0 was not tried: {error}"),)
+        return (problem(Verdict.ERROR, PORT_RULE, said("the port of rank 0 was not tried: {error}", error)),)
     if found is None:
         return ()
     where = [port.where for port in ports if port.value == found.port]
@@ -115,7 +118,7 @@ def port_findings(run: Run, files: LaunchFiles) -> tuple[Finding, ...]:
         for blame in blames
     ]
     for name, reason in found.unmeasured.items():
-        message = f"port {found.port} was not tried on {name}: {reason}"
+        message = said("port {port} was not tried on {name}: {reason}", found.port, name, reason)
         findings.append(problem(Verdict.ERROR, PORT_RULE, message, *where, nodes=(name,)))
     return tuple(findings)
 
@@ -149,7 +152,7 @@ def findings_text(
     for finding in findings:
         place = ", ".join(f"{where.file}:{where.line}" for where in finding.where[:PLACES])
         more = len(finding.where) - PLACES
-        place += language.say(f" and {more} more place{'s' * (more != 1)}") if more > 0 else ""
+        place += language.say(said(" and {more} more place{s}", more, "s" * (more != 1))) if more > 0 else ""
         nodes = f"  {hosts.fold(finding.nodes)}" if finding.nodes else ""
         lines.append(f"{str(finding.verdict).upper():5}  {printable(place)}  {finding.check}{nodes}")
         lines.append(f"       {printable(language.say(finding.message))}")
@@ -167,7 +170,7 @@ def findings_text(
 def _closing(findings: Sequence[Finding], count: int, cluster: Cluster | None, language: Language) -> Iterator[str]:
     """How much was read and what came of it; where that was only the files, how the nodes are asked too."""
     bad = Counter(finding.verdict for finding in findings if finding.verdict is not Verdict.PASS)
-    read = language.say(f"{count} start{'s' * (count != 1)} of a job read")
+    read = language.say(said("{count} start{s} of a job read", count, "s" * (count != 1)))
     counts = ", ".join(f"{number} {language.verdict(str(verdict))}" for verdict, number in bad.items())
     yield f"{read}: {counts or language.say('nothing wrong found')}"
     if cluster is None and not bad:
@@ -185,7 +188,11 @@ def write(
         run.close()
     if run.failures:
         name, reason = next(iter(run.failures.items()))
-        raise UsageError(f"{name}: not reached: {printable(reason)}; launch files are written for all hosts or none")
+        raise UsageError(
+            said(
+                "{name}: not reached: {reason}; launch files are written for all hosts or none", name, printable(reason)
+            )
+        )
     try:
         text = like.read_text(encoding="utf-8") if like else ""
         cluster = Cluster(run.cluster.nodes, asked=len(run.names))
@@ -206,7 +213,9 @@ def write(
             )
             if held != content:
                 raise UsageError(
-                    f"{folder / name} is there already, with another text: name another --out, or delete it"
+                    said(
+                        "{folder} is there already, with another text: name another --out, or delete it", folder / name
+                    )
                 )
         for name, content in made.items():
             write_atomically(folder / name, content.encode())
@@ -245,16 +254,27 @@ def next_steps(
         own = {cluster.first.name: START}
     place = shlex.quote(str(folder))
     is_here = given == "local"
-    starts = [f"{'' if is_here else f'ssh {name} '}bash {place}/{shlex.quote(file)}" for name, file in own.items()]
-    lines = [f"{language.say('Next')}: preflight run --hosts={shlex.quote(given)} --launch='{folder}/*'"]
+    starts = [
+        f"{('' if is_here else said('ssh {name} ', name))}bash {place}/{shlex.quote(file)}"
+        for name, file in own.items()
+    ]
+    lines = [
+        said(
+            "{say}: preflight run --hosts={quote} --launch='{folder}/*'",
+            language.say("Next"),
+            shlex.quote(given),
+            folder,
+        )
+    ]
     lines[0] += f" --python={shlex.quote(python)}" if python else ""
     lines += [f"{language.say('Then start it')}: {begins} {place}/{shlex.quote(file)}" for file in made if begins]
     if starts and is_here:
         lines += [f"{language.say('Then start it')}: {start}" for start in starts]
     elif starts:
-        text = (
-            f"Then bring {place} and {shlex.quote(os.getcwd())} to the same paths on every node (scp -r, or a shared"
-            " folder) and start:"
+        text = said(
+            "Then bring {place} and {quote} to the same paths on every node (scp -r, or a shared folder) and start:",
+            place,
+            shlex.quote(os.getcwd()),
         )
         lines.append(language.say(text))
         lines += [f"  {start}" for start in starts]

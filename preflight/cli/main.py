@@ -26,6 +26,7 @@ from preflight.cli.words import (
 )
 from preflight.errors import PreflightError, UsageError
 from preflight.ledger.findings import EXIT_USAGE
+from preflight.said import said
 
 if TYPE_CHECKING:
     from preflight.report.language import Language
@@ -82,13 +83,15 @@ def _complain(error: PreflightError, argv: Sequence[str]) -> None:
     from preflight.report.printable import printable  # here, as help needs none of the reports
 
     message = _language(argv).say(str(error))
-    print(f"preflight: {printable(message, keep_newlines=True)}", file=sys.stderr)
+    print(said("preflight: {message}", printable(message, keep_newlines=True)), file=sys.stderr)
 
 
 def parser_of(argv: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of all verbs; only those that are named get their options, which take a while to import."""
     parser = Parser(prog="preflight", description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument("--version", action="version", version=f"preflight {__version__}", help="Show the version.")
+    parser.add_argument(
+        "--version", action="version", version=said("preflight {version}", __version__), help="Show the version."
+    )
     add_language(parser)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
     for name, verb in VERBS.items():
@@ -126,7 +129,7 @@ def _language(argv: Sequence[str]) -> Language:
 
 
 def _epilog(verb: Verb) -> str:
-    examples = "".join(f"  preflight {line}\n" for line in verb.examples)
+    examples = "".join(said("  preflight {line}\n", line) for line in verb.examples)
     return f"examples:\n{examples}\n{EXIT_CODES}"
 
 
@@ -154,8 +157,8 @@ def _run_given(words: argparse.Namespace, given: tuple[str, ...]) -> int:
         if not Path(word.partition("::")[0]).exists():
             meant = shlex.quote(",".join([*([words.hosts] if words.hosts else []), *asked]))
             is_file = "/" in word or word.endswith(".py")
-            guess = "" if is_file else f"did you mean --hosts={meant}? "
-            raise UsageError(f"run: {word!r} is not a file; {guess}words for pytest go after --")
+            guess = "" if is_file else said("did you mean --hosts={meant}? ", meant)
+            raise UsageError(said("run: {word!r} is not a file; {guess}words for pytest go after --", word, guess))
     return run_checks(vars(words), given, extra=words.pytest)
 
 
@@ -180,7 +183,7 @@ def _as_last_time(words: argparse.Namespace) -> tuple[argparse.Namespace, tuple[
     given = [re.sub("^--preflight-", "--", word) for word in last.head.run.command[1:]]
     verb = next((word for word in given if word in VERBS), "")
     if verb not in ("", "run"):
-        raise UsageError(f"--last-failed: the last run was `preflight {verb}`; name the hosts with --hosts")
+        raise UsageError(said("--last-failed: the last run was `preflight {verb}`; name the hosts with --hosts", verb))
     parser = Parser(add_help=False)
     words_of_checks(parser, "run")
     before = vars(parser.parse_known_args([word for word in given if word != verb])[0])
@@ -244,7 +247,7 @@ def _report(words: argparse.Namespace) -> int:
             raise UsageError("report: --trend takes one folder of runs")
         return show_trend(given[0] if given else REPORTS, is_opened=words.open, language=_spoken(words))
     if len(given) > 2:
-        raise UsageError(f"report: wanted one or two runs, as folders, ids or `last`; got {len(given)}")
+        raise UsageError(said("report: wanted one or two runs, as folders, ids or `last`; got {given}", len(given)))
     folders = [called(run) for run in given or [Path("last")]]
     if words.need is not None:
         return show_choice(folders[-1], words.need, words.format, _spoken(words))

@@ -8,6 +8,7 @@ import re
 from typing import NoReturn
 
 from preflight.errors import UsageError
+from preflight.said import said
 
 EXIT_CODES = (
     "Exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP."
@@ -40,10 +41,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line, as for every other word that is not valid."""
         near = _near(message)
-        message += f"; did you mean {near}?" if near else ""
+        message += said("; did you mean {near}?", near) if near else ""
         stray = message.removeprefix("unrecognized arguments: ")
         message += f"; {ONE_WORD}" if stray != message and not stray.startswith("-") else ""
-        raise UsageError(f"{message}; see preflight --help")
+        raise UsageError(said("{message}; see preflight --help", message))
 
 
 def _near(message: str) -> str:
@@ -75,5 +76,5 @@ class Formatter(argparse.HelpFormatter):
 
 def add_language(parser: argparse.ArgumentParser) -> None:
     """--lang before a verb or its part, where people put it too; the one behind comes after it and wins."""
-    text = f"{LANGUAGE} Default: auto."
+    text = said("{LANGUAGE} Default: auto.", LANGUAGE)
     parser.add_argument("--lang", dest="lang_before", choices=LANGUAGES, help=text)

@@ -25,6 +25,7 @@ from preflight.report.material import Material
 from preflight.report.trend import trend_lines
 from preflight.run import history, stored
 from preflight.run.folder import wants_colour
+from preflight.said import said
 
 TREND_PAGE = "trend.html"
 
@@ -45,11 +46,13 @@ def show_report(
     With an earlier run beside it, also what has changed since.
     """
     if wanted in CHOICES and wanted not in ("text", *FORMATS):
-        raise UsageError(f"report: --format={wanted} lists chosen nodes: say with --need N how many")
+        raise UsageError(said("report: --format={wanted} lists chosen nodes: say with --need N how many", wanted))
     if wanted not in ("text", *FORMATS):
         near = difflib.get_close_matches(wanted, ("text", *FORMATS), n=1)
-        guess = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"report: --format {wanted!r} is not one of text, {', '.join(FORMATS)}{guess}")
+        guess = said("; did you mean {near}?", near[0]) if near else ""
+        raise UsageError(
+            said("report: --format {wanted!r} is not one of text, {FORMATS}{guess}", wanted, ", ".join(FORMATS), guess)
+        )
     report = read_json(folder / "report.json" if folder.is_dir() else folder)
     if earlier is not None:
         report = msgspec.structs.replace(report, changes=changes(stored.snapshot(earlier), stored.snapshot(folder)))
@@ -80,13 +83,23 @@ def show_choice(folder: Path, need: int, wanted: str, language: Language = ENGLI
     A list for a program goes to standard output, and who is left out to standard error.
     """
     if need < 1 or wanted not in CHOICES:
-        raise UsageError(f"report --need {need} --format={wanted}: wanted a number from 1, and {', '.join(CHOICES)}")
+        raise UsageError(
+            said(
+                "report --need {need} --format={wanted}: wanted a number from 1, and {CHOICES}",
+                need,
+                wanted,
+                ", ".join(CHOICES),
+            )
+        )
     report = read_json(folder / "report.json" if folder.is_dir() else folder)
     choice = choice_of(report, need)
     if wanted != "text":
         print(choice_text(report, choice, language), end="", file=sys.stderr)
     if len(choice.nodes) < need:
-        print(language.say(f"{counted(len(choice.nodes), 'node')} good, {need} needed"), file=sys.stderr)
+        print(
+            language.say(said("{counted} good, {need} needed", counted(len(choice.nodes), "node"), need)),
+            file=sys.stderr,
+        )
         return report.exit_code or 1  # and no list: a job that starts on too few is not what was asked for
     print(choice_text(report, choice, language) if wanted == "text" else CHOICES[wanted](report, choice), end="")
     return 0
@@ -99,7 +112,7 @@ def open_page(folder: Path) -> None:
     """
     page = (folder if folder.is_dir() else folder.parent) / FILES["html"]
     if not page.is_file():
-        raise UsageError(f"report --open: {page} is not there; write it with --format=html")
+        raise UsageError(said("report --open: {page} is not there; write it with --format=html", page))
     _browse(page)
 
 
@@ -108,7 +121,7 @@ def _browse(page: Path) -> None:
 
     address = page.absolute().as_uri()
     if not webbrowser.open(address):
-        print(f"no browser could be started; the page is {address}", file=sys.stderr)
+        print(said("no browser could be started; the page is {address}", address), file=sys.stderr)
 
 
 def show_trend(folder: Path, *, is_opened: bool, language: Language = ENGLISH) -> int:
@@ -120,8 +133,10 @@ def show_trend(folder: Path, *, is_opened: bool, language: Language = ENGLISH) -
     try:
         write_atomically(page, trend_html(found, language).encode("utf-8"))
     except OSError as error:
-        raise UsageError(f"report --trend: {page} cannot be written: {error.strerror or error}") from None
-    print("\n".join([*trend_lines(found, language), language.say(f"page      {page}")]))
+        raise UsageError(
+            said("report --trend: {page} cannot be written: {strerror}", page, error.strerror or error)
+        ) from None
+    print("\n".join([*trend_lines(found, language), language.say(said("page      {page}", page))]))
     if is_opened:
         _browse(page)
     return 0
@@ -131,7 +146,7 @@ def show_history(folder: Path, kept: str | None, language: Language = ENGLISH) -
     """The runs in a folder as a list; with `kept` all but so many of the newest are deleted first."""
     if kept is not None:
         if not kept.isascii() or not kept.isdigit() or len(kept) > 6:
-            raise UsageError(f"report: --keep {kept!r}: wanted a number of runs")
+            raise UsageError(said("report: --keep {kept!r}: wanted a number of runs", kept))
         print(language.lines("\n".join(history.keep(folder, int(kept)))))
     print(history.list_text(folder, language))
     return 0

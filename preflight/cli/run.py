@@ -18,6 +18,7 @@ from preflight.report.files import print_json
 from preflight.report.json import read_json
 from preflight.report.language import ENGLISH, Language
 from preflight.run.folder import dry_run_text, language_of
+from preflight.said import said
 
 PYTEST_INI = Path(__file__).parents[1] / "pytest.ini"
 PYTEST_WORDS = (
@@ -69,7 +70,7 @@ def run_checks(
     if not (folder / "report.json").is_file():
         return code or EXIT_NOT_MEASURED
     if not code and not _is_confirmed_by(folder, options.run_id):
-        print(f"preflight: {folder}/report.json is not the report of a run that passed", file=sys.stderr)
+        print(said("preflight: {folder}/report.json is not the report of a run that passed", folder), file=sys.stderr)
         return EXIT_NOT_MEASURED
     if not given.json and given.verbosity != "line":
         print(job_diagnosis(folder, language_of(options)), end="")
@@ -106,7 +107,7 @@ def logs_diagnosis(folder: Path, language: Language = ENGLISH) -> str:
         return ""
     if not diagnosis.causes:
         return ""
-    heading = language.say(f"The reference job failed. By its logs in {folder}:")
+    heading = language.say(said("The reference job failed. By its logs in {folder}:", folder))
     return f"\n{heading} {diagnosis_text(diagnosis, language)}"
 
 

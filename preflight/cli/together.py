@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from preflight import __version__
 from preflight.errors import PreflightError, UsageError
 from preflight.hosts import parse_hosts
+from preflight.said import said
 from preflight.transport.torchrun import MEETING
 
 HOSTS = "torchrun"
@@ -54,10 +55,17 @@ def rank_variables(environment: Mapping[str, str]) -> dict[str, str]:
         given = {name: environment[name] for name in NEEDED}
         for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"):
             if not re.fullmatch("[0-9]{1,6}", given[name]):
-                raise UsageError(f"{name}={given[name]}: wanted a number")
+                raise UsageError(said("{name}={given}: wanted a number", name, given[name]))
         if int(given["RANK"]) >= int(given["WORLD_SIZE"]):
             last = int(given["WORLD_SIZE"]) - 1
-            raise UsageError(f"RANK={given['RANK']} with WORLD_SIZE={given['WORLD_SIZE']}: ranks are 0 to {last}")
+            raise UsageError(
+                said(
+                    "RANK={given} with WORLD_SIZE={given2}: ranks are 0 to {last}",
+                    given["RANK"],
+                    given["WORLD_SIZE"],
+                    last,
+                )
+            )
         return given
     return _of_mpi(environment) or _of_step(environment)
 
@@ -74,7 +82,9 @@ def _of_mpi(environment: Mapping[str, str]) -> dict[str, str]:
         return {}
     rank, size, local, width = (int(environment[name]) for name in found)
     if size < 1 or width < 1 or rank % width != local:
-        raise UsageError(f"rank {rank} is one of {width} on its node: start one a node, {ONE_A_NODE}")
+        raise UsageError(
+            said("rank {rank} is one of {width} on its node: start one a node, {ONE_A_NODE}", rank, width, ONE_A_NODE)
+        )
     address = environment.get("MASTER_ADDR", "")
     uri = environment.get("OMPI_MCA_orte_hnp_uri", "")
     at = re.search(r"tcp://([0-9.]+)", uri)
@@ -136,7 +146,7 @@ def run_as_rank(run: Callable[[], int], *, seconds: float) -> int:
                 found = lead.stdout.readline()
             answer = json.loads(found) if found else {"error": "torch is not there, or its store broke"}
             if "error" in answer:
-                raise PreflightError(f"the ranks did not meet: {answer['error']}")
+                raise PreflightError(said("the ranks did not meet: {answer}", answer["error"]))
             os.environ[MEETING] = found
             for name in NEEDED:  # the meeting holds the port; the job's own are not asked about here
                 os.environ.pop(name, None)
@@ -155,7 +165,7 @@ def join_seconds(environment: Mapping[str, str], seconds: float) -> float:
     if not text:
         return min(JOIN_SECONDS, seconds)
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not float(text):
-        raise UsageError(f"PREFLIGHT_JOIN_SECONDS={text}: wanted a number of seconds")
+        raise UsageError(said("PREFLIGHT_JOIN_SECONDS={text}: wanted a number of seconds", text))
     return float(text)
 
 

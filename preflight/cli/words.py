@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from preflight.cli.parser import EXIT_CODES, Parser, add_language
+from preflight.said import said
 
 FORMATS = (
     "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude, nodes, fix "
@@ -47,7 +48,9 @@ def words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
     )
     parser.add_argument("--need", metavar="N", type=int, help=text)
     parser.add_argument("--keep", metavar="N", help="Delete all runs in that folder but the newest N.")
-    parser.add_argument("--format", metavar="FORMAT", default="text", help=f"One of {FORMATS}. Default: text.")
+    parser.add_argument(
+        "--format", metavar="FORMAT", default="text", help=said("One of {FORMATS}. Default: text.", FORMATS)
+    )
 
 
 def words_of_explain(parser: argparse.ArgumentParser, verb: str) -> None:

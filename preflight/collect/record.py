@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from preflight.errors import BadReply, HostError
+from preflight.said import said
 from preflight.session import replies
 from preflight.session.connection import Session
 
@@ -28,7 +29,7 @@ class Entry(replies.Message, frozen=True):
 
     def __post_init__(self) -> None:
         if not PLACE.fullmatch(self.path):
-            raise ValueError(f"not a path from the root: {self.path[:80]!r}")
+            raise ValueError(said("not a path from the root: {path!r}", self.path[:80]))
 
 
 class Entries(replies.Message, frozen=True):

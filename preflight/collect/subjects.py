@@ -17,6 +17,7 @@ from preflight.facts.decode import Answer, Document
 from preflight.facts.documents import Documents, packed
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
+from preflight.said import said
 from preflight.session import replies
 from preflight.session.connection import Call, Session
 from preflight.session.fleet import Fleet
@@ -184,9 +185,9 @@ def _take(name: str, event: dict[str, Any], subjects: dict[str, dict[str, Any]],
     """Take in one subject. Raises BadReply for one that was never asked for, or came before."""
     reported = replies.read(name, Subject, event, "facts")
     if reported.subject not in ASKED:
-        raise BadReply(name, f"it reported {reported.subject[:60]!r}, which it was not asked about")
+        raise BadReply(name, said("it reported {subject!r}, which it was not asked about", reported.subject[:60]))
     if reported.subject in subjects or reported.subject in missing:
-        raise BadReply(name, f"it reported {reported.subject} twice")
+        raise BadReply(name, said("it reported {subject} twice", reported.subject))
     if reported.facts is not None:
         subjects[reported.subject] = reported.facts
     else:

@@ -10,6 +10,7 @@ from preflight.facts.decode import Answer
 from preflight.facts.value import Missing
 from preflight.hosts import Host
 from preflight.options.options import Options
+from preflight.said import said
 from preflight.session.connection import Session
 
 SECONDS = 40.0
@@ -26,7 +27,10 @@ async def collect(sessions: dict[str, Session], hosts: dict[str, Host], options:
 
     async def ask(name: str) -> tuple[str, Answer]:
         if len(names) > EVERY_PAIR_UP_TO and name != names[0]:
-            return name, ({}, {"trust": Missing(f"with this many nodes only {names[0]} logs in to all", "absent")})
+            return name, (
+                {},
+                {"trust": Missing(said("with this many nodes only {names} logs in to all", names[0]), "absent")},
+            )
         peers = [hosts[peer].address for peer in names if peer != name]
         try:
             call = await sessions[name].start(

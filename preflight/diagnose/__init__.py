@@ -13,6 +13,7 @@ from preflight.diagnose.gather import Gatherer
 from preflight.diagnose.read import lines_of, logs_in, logs_of
 from preflight.diagnose.verdict import conclude
 from preflight.errors import UsageError
+from preflight.said import said
 
 __all__ = ["Diagnosis", "cause_named", "cause_of", "diagnose", "diagnose_files", "diagnose_texts"]
 
@@ -55,7 +56,7 @@ def diagnose_files(names: Iterable[str], *, say: Callable[[str], None] = lambda 
             else:
                 gathered.read(name, lines_of(blocks, say=say))
     if gaps and not gathered.files:
-        others = f" (and {len(gaps) - 1} more that could not be read)" if len(gaps) > 1 else ""
+        others = said(" (and {gaps} more that could not be read)", len(gaps) - 1) if len(gaps) > 1 else ""
         raise UsageError(f"{gaps[0].words}{others}")
     return replace(conclude(gathered), gaps=tuple(gaps))
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 
+from preflight.said import said
+
 
 class Kind(IntEnum):
     """How much a line proves: the larger explains the smaller."""
@@ -121,7 +123,7 @@ def literal(pattern: str) -> str:
         elif letter in ".^$":
             letter = LIKELY
         elif letter == "|" and depth == 0:
-            raise ValueError(f"{pattern!r}: write alternatives as patterns of their own")
+            raise ValueError(said("{pattern!r}: write alternatives as patterns of their own", pattern))
         elif letter in QUANTIFIERS:
             if letter != "+" and kept and kept[-1] != LIKELY:
                 kept[-1] = UNKNOWN if kept[-1].isalpha() or kept[-1] == UNKNOWN else LIKELY
@@ -154,4 +156,4 @@ def key_word(pattern: str) -> str:
     for words in (inside, outside, likely):
         if words:
             return max(words, key=len)
-    raise ValueError(f"{pattern!r}: no word that is always written out")
+    raise ValueError(said("{pattern!r}: no word that is always written out", pattern))

@@ -10,6 +10,7 @@ from re import Match
 from preflight.diagnose.found import Hang, Job
 from preflight.diagnose.prefix import Line
 from preflight.diagnose.recorder import Call, hang_of
+from preflight.said import joined, said
 
 MOST_RANKS = 1 << 16
 MOST_UNJOINED = 64  # collectives that a reader of the flight recorder tells of: the first matters
@@ -341,12 +342,16 @@ class Facts:
         kinds: dict[str, list[int]] = {}
         for rank, (_, operation, elements) in sorted(calls.items()):
             shown = (
-                operation if operation in {"BROADCAST", "SEND", "RECV", "COALESCED"} else f"{operation} of {elements}"
+                operation
+                if operation in {"BROADCAST", "SEND", "RECV", "COALESCED"}
+                else said("{operation} of {elements}", operation, elements)
             )
             kinds.setdefault(shown, []).append(rank)
         if len(kinds) < 2:
             return ""
-        return "; ".join(f"{kind} on rank {', '.join(map(str, ranks[:8]))}" for kind, ranks in kinds.items())
+        return joined(
+            [said("{kind} on rank {ranks}", kind, ", ".join(map(str, ranks[:8]))) for kind, ranks in kinds.items()]
+        )
 
 
 def _numbers(text: str) -> tuple[int, ...]:

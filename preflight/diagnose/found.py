@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from preflight.diagnose.cause import Cause
+from preflight.said import said
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,11 @@ class Finding:
     def where(self) -> str:
         """The ranks and nodes that the lines are of, as words; "" where no line says so."""
         ranks = ", ".join(map(str, self.ranks[:8])) + (
-            f" and {len(self.ranks) - 8} more" if len(self.ranks) > 8 else ""
+            said(" and {ranks} more", len(self.ranks) - 8) if len(self.ranks) > 8 else ""
         )
-        nodes = ", ".join(self.nodes[:4]) + (f" and {len(self.nodes) - 4} more" if len(self.nodes) > 4 else "")
+        nodes = ", ".join(self.nodes[:4]) + (
+            said(" and {nodes} more", len(self.nodes) - 4) if len(self.nodes) > 4 else ""
+        )
         words = [f"rank{'s' * (len(self.ranks) != 1)} {ranks}"] if self.ranks else []
         return " on ".join([*words, nodes] if nodes else words)
 
@@ -63,7 +66,7 @@ class Gap:
     @property
     def words(self) -> str:
         """The file and the reason."""
-        return f"{self.file}: {self.reason}"
+        return said("{file}: {reason}", self.file, self.reason)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from preflight.diagnose.cause import Kind
 from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.prefix import Line, line_of
+from preflight.said import said
 
 STRONG = 5  # a weight from which a failure may be what a limit only ended
 LIMITS = frozenset(("time-limit", "cancelled"))  # they also end what has hung for hours
@@ -47,13 +48,13 @@ class Standstill:
     @property
     def words(self) -> str:
         """What is known, as words."""
-        at = f" after step {self.step}" if self.step >= 0 else ""
+        at = said(" after step {step}", self.step) if self.step >= 0 else ""
         minutes = round(self.seconds / 60)
-        words = f"no line of progress in the last {minutes} minutes{at}"
+        words = said("no line of progress in the last {minutes} minutes{at}", minutes, at)
         if not self.behind:
             return words
         ranks = f"rank{'s' * (len(self.behind) != 1)} {', '.join(map(str, self.behind[:16]))}"
-        return f"{words}; {ranks} had only come to step {self.behind_step}"
+        return said("{words}; {ranks} had only come to step {behind_step}", words, ranks, self.behind_step)
 
 
 def standstill(recent: Mapping[str, Iterable[Mark]], end: Evidence) -> Standstill | None:

@@ -23,6 +23,7 @@ from preflight.diagnose.forms.text import (
 from preflight.diagnose.found import Gap
 from preflight.diagnose.recorder import is_dump
 from preflight.errors import UsageError
+from preflight.said import said
 
 SAY_BYTES = 256 << 20
 LONGEST_LINE = 1 << 16  # of a longer one the beginning and the end are read
@@ -49,9 +50,16 @@ def logs_of(name: str) -> list[str]:
         if (LOG.search(path.name) or ARCHIVE.search(path.name)) and path.is_file()
     ]
     if not found:
-        raise UsageError(f"{name}: no log lies in this folder; name the files that the job printed to")
+        raise UsageError(said("{name}: no log lies in this folder; name the files that the job printed to", name))
     if len(found) > MOST_LOGS:
-        raise UsageError(f"{name}: {len(found)} logs lie in this folder; name those of one job, at most {MOST_LOGS}")
+        raise UsageError(
+            said(
+                "{name}: {found} logs lie in this folder; name those of one job, at most {MOST_LOGS}",
+                name,
+                len(found),
+                MOST_LOGS,
+            )
+        )
     return found
 
 
@@ -67,7 +75,7 @@ def logs_in(name: str, gaps: list[Gap]) -> Iterator[tuple[str, Blocks]]:
         try:
             stream = open(name, "rb")  # noqa: SIM115 - closed below
         except OSError as error:
-            raise UsageError(f"{name}: cannot be read: {error.strerror}") from None
+            raise UsageError(said("{name}: cannot be read: {strerror}", name, error.strerror)) from None
         with stream:
             yield from _logs(name, Blocks(_blocks(stream, reading), reading), gaps, layer=0)
 
@@ -79,7 +87,7 @@ def _blocks(stream: IO[bytes], reading: Reading | None = None) -> Iterator[bytes
     except OSError as error:
         if reading is None:
             raise
-        reading.cut_short(f"it cannot be read: {error.strerror}")
+        reading.cut_short(said("it cannot be read: {strerror}", error.strerror))
 
 
 def _logs(name: str, blocks: Blocks, gaps: list[Gap], *, layer: int) -> Iterator[tuple[str, Blocks]]:
@@ -96,7 +104,7 @@ def _logs(name: str, blocks: Blocks, gaps: list[Gap], *, layer: int) -> Iterator
             yield from _logs(name, unpacked, gaps, layer=layer + 1)
             return
         if reading.cut:
-            gaps.append(Gap(name, f"not text: {reading.cut}"))
+            gaps.append(Gap(name, said("not text: {cut}", reading.cut)))
         else:
             yield name, unpacked
     elif members is not None:
@@ -106,12 +114,12 @@ def _logs(name: str, blocks: Blocks, gaps: list[Gap], *, layer: int) -> Iterator
                 continue
             number += 1
             if number > MOST_LOGS:
-                reading.cut_short(f"more than {MOST_LOGS:,} logs lie in it")
+                reading.cut_short(said("more than {MOST_LOGS:,} logs lie in it", MOST_LOGS))
                 break
             inner = Reading(f"{name}/{member}")
             yield from _logs(inner.name, Blocks(content, inner), gaps, layer=layer + 1)
         if reading.cut:
-            gaps.append(Gap(name, f"cut short: {reading.cut}", is_read=number > 0))
+            gaps.append(Gap(name, said("cut short: {cut}", reading.cut), is_read=number > 0))
         elif not number:
             gaps.append(Gap(name, "no log lies in this archive; unpack it and name the files that the job printed to"))
     else:
@@ -130,13 +138,15 @@ def _text(name: str, blocks: Blocks, gaps: list[Gap]) -> Iterator[tuple[str, Blo
         is_empty = not written and (head or zeros)
         reason = "it holds nothing but zero bytes" if is_empty else why_not_text(written, encoding)
         if reason:
-            gaps.append(Gap(name, f"not text: {reason}"))
+            gaps.append(Gap(name, said("not text: {reason}", reason)))
             return
         yield name, Blocks(decoded(blocks, encoding) if encoding else watched(blocks), reading)
     if reading.cut:
-        gaps.append(Gap(name, f"cut short: {reading.cut}", is_read=True))
+        gaps.append(Gap(name, said("cut short: {cut}", reading.cut), is_read=True))
     elif zeros:
-        gaps.append(Gap(name, f"cut short: it begins with {zeros:,} zero bytes: lines are lost", is_read=True))
+        gaps.append(
+            Gap(name, said("cut short: it begins with {zeros:,} zero bytes: lines are lost", zeros), is_read=True)
+        )
 
 
 def lines_of(

@@ -16,6 +16,7 @@ from typing import Any
 from preflight.diagnose.found import Hang
 from preflight.errors import UsageError
 from preflight.node.sources.rank_files import loaded
+from preflight.said import joined, said
 
 MOST_BYTES = 256 << 20
 HEAD_BYTES = 4096
@@ -47,13 +48,15 @@ def read(name: str, data: bytes) -> tuple[int, list[Call]]:
         record = loaded(data) if data.startswith(PICKLE) else json.loads(data)
         calls = list(_calls(record["entries"]))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(f"{name}: not a readable dump of torch's flight recorder: {error}") from None
+        raise UsageError(said("{name}: not a readable dump of torch's flight recorder: {error}", name, error)) from None
     rank = record.get("rank")
     named = OF_NAME.search(name)
     if isinstance(rank, int):
         return rank, calls
     if named is None:
-        raise UsageError(f"{name}: a dump is named after its rank (rank3, or a number at the end); this name has none")
+        raise UsageError(
+            said("{name}: a dump is named after its rank (rank3, or a number at the end); this name has none", name)
+        )
     return int(named[1] or named[2]), calls
 
 
@@ -118,7 +121,11 @@ def _mismatch(here: Mapping[int, Call]) -> str:
     kinds: dict[str, list[int]] = {}
     for rank, call in sorted(here.items()):
         is_own = any(word in call.operation for word in DIFFERS_BY_RANK)
-        kinds.setdefault(call.operation if is_own else f"{call.operation} of {call.elements}", []).append(rank)
+        kinds.setdefault(
+            call.operation if is_own else said("{operation} of {elements}", call.operation, call.elements), []
+        ).append(rank)
     if len(kinds) < 2:
         return ""
-    return "; ".join(f"{kind} on rank {', '.join(map(str, ranks[:8]))}" for kind, ranks in kinds.items())
+    return joined(
+        [said("{kind} on rank {ranks}", kind, ", ".join(map(str, ranks[:8]))) for kind, ranks in kinds.items()]
+    )

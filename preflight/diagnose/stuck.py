@@ -13,6 +13,7 @@ import msgspec
 
 from preflight.diagnose.live import Process, Seen
 from preflight.facts.value import Missing
+from preflight.said import joined, said
 
 # Calls of torch.distributed that wait for other ranks, by the name of their Python function.
 COLLECTIVES = frozenset(
@@ -45,8 +46,12 @@ class Doing:
     @property
     def name(self) -> str:
         """The rank with its node."""
-        who = f"rank {self.process.rank}" if self.process.rank >= 0 else f"process {self.process.pid}"
-        return f"{who} on {self.node}"
+        who = (
+            said("rank {rank}", self.process.rank)
+            if self.process.rank >= 0
+            else said("process {pid}", self.process.pid)
+        )
+        return said("{who} on {node}", who, self.node)
 
 
 @dataclass(frozen=True)
@@ -70,15 +75,19 @@ def doing(node: str, process: Process) -> Doing:
         own = next((found for found in parsed if not any(part in found["file"] for part in LIBRARY)), None)
         at = f"{own['file']}:{own['line']}" if own else ""
     if process.state == "D":
-        return Doing(node, process, f"hangs in the kernel ({process.wchan or 'wchan not shown'})", call, at)
+        return Doing(node, process, said("hangs in the kernel ({wchan})", process.wchan or "wchan not shown"), call, at)
     if call:
-        return Doing(node, process, f"waits in {call}", call, at)
+        return Doing(node, process, said("waits in {call}", call), call, at)
     if at:
         # One that runs gets no more of a core than others on its node leave to it.
         how = "computes" if process.cpu >= BUSY_CORES or process.state == "R" else "waits"
         innermost = process.frames[0] if not isinstance(process.frames, Missing) and process.frames else ""
-        return Doing(node, process, f"{how} outside of any collective, in {innermost}", "", at)
-    how = "computes" if process.cpu >= BUSY_CORES else f"sleeps in {process.wchan or 'a place that is not shown'}"
+        return Doing(node, process, said("{how} outside of any collective, in {innermost}", how, innermost), "", at)
+    how = (
+        "computes"
+        if process.cpu >= BUSY_CORES
+        else said("sleeps in {wchan}", process.wchan or "a place that is not shown")
+    )
     return Doing(node, process, how)
 
 
@@ -122,17 +131,19 @@ def _going_on(all_doing: list[Doing], stuck: Stuck) -> str:
     moved = [one for one, seen in been if len(set(seen)) > 1]
     if unread:
         if not stuck.missing and any(one.process.cpu < BUSY_CORES for one in moved):
-            return f"the ranks do not stay in one place, and their Python was not read: {unread[0]}"
+            return said("the ranks do not stay in one place, and their Python was not read: {unread}", unread[0])
         return ""
     left = [
         (one, " at ".join(filter(None, at))) for one, seen in been for at, to in pairwise(seen) if at[0] and at != to
     ]
     if left:
         one, place = left[0]
-        return f"the job goes on: {one.name} left {place} while it was looked at"
+        return said("the job goes on: {name} left {place} while it was looked at", one.name, place)
     others = [one for one in all_doing if one not in stuck.guilty]
     if others and all(one in moved for one in others):
-        return f"the job goes on: {others[0].name} and those like it were in several places while they were looked at"
+        return said(
+            "the job goes on: {name} and those like it were in several places while they were looked at", others[0].name
+        )
     return ""
 
 
@@ -155,22 +166,29 @@ def _at_last(all_doing: list[Doing]) -> Stuck:
         return Stuck(groups, numbered[0], missing, numbered[1])
     if missing and waiting:
         ranks = ", ".join(map(str, missing[:16]))
-        return Stuck(groups, (), missing, f"rank {ranks} has no process on these nodes, and the others wait for it")
+        return Stuck(
+            groups, (), missing, said("rank {ranks} has no process on these nodes, and the others wait for it", ranks)
+        )
     if waiting and outside:
-        return Stuck(groups, outside, missing, _sentence(outside, f"the others wait in {waiting[0].call}"))
+        return Stuck(groups, outside, missing, _sentence(outside, said("the others wait in {call}", waiting[0].call)))
     if len(groups) > 1 and len(groups[0]) > len(groups[1]):
         others = tuple(one for group in groups[1:] for one in group)
         return Stuck(
-            groups, others, missing, _sentence(others, f"{groups[0][0].name} and those like it: {groups[0][0].what}")
+            groups,
+            others,
+            missing,
+            _sentence(others, said("{name} and those like it: {what}", groups[0][0].name, groups[0][0].what)),
         )
     if len(groups) > 1:
         return Stuck(groups, (), missing, "the ranks are in different places, and no majority shows which is right")
     if waiting and {one.call for one in waiting} == {MEETING}:
         why = "all ranks wait in init_process_group and do not find each other: compare MASTER_ADDR, MASTER_PORT"
-        return Stuck(groups, (), missing, f"{why} and *_SOCKET_IFNAME in what each was started with")
+        return Stuck(groups, (), missing, said("{why} and *_SOCKET_IFNAME in what each was started with", why))
     if waiting and any(one.process.cpu >= AWAKE_CORES for one in waiting):
         why = "the job is slow there, or, where its output stands still, the network between them or a GPU lost it"
-        return Stuck(groups, (), missing, f"all ranks are in the same call at every look, and some work in it: {why}")
+        return Stuck(
+            groups, (), missing, said("all ranks are in the same call at every look, and some work in it: {why}", why)
+        )
     if waiting:
         return Stuck(
             groups, (), missing, "all ranks wait in the same call: the network between them, or a GPU, lost it"
@@ -178,7 +196,10 @@ def _at_last(all_doing: list[Doing]) -> Stuck:
     unread = [one.process.frames.missing for one in all_doing if isinstance(one.process.frames, Missing)]
     if unread:
         return Stuck(
-            groups, (), missing, f"all ranks look the same from outside, but their Python was not read: {unread[0]}"
+            groups,
+            (),
+            missing,
+            said("all ranks look the same from outside, but their Python was not read: {unread}", unread[0]),
         )
     return Stuck(groups, (), missing, "all ranks do the same")
 
@@ -194,9 +215,11 @@ def _wrongly_numbered(all_doing: list[Doing]) -> tuple[tuple[Doing, ...], str] |
     if len(sizes) > 1:
         (most, count), (_, next_count) = sizes
         wrong = tuple(one for one in sized if one.process.world_size != most or count == next_count)
-        told = ", ".join(f"{one.name} expects {one.process.world_size} ranks" for one in wrong[:4])
-        others = "" if count == next_count else f", the others {most}"
-        return wrong, f"{told}{others}: WORLD_SIZE must be the same for all"
+        told = joined(
+            [said("{name} expects {world_size} ranks", one.name, one.process.world_size) for one in wrong[:4]], ", "
+        )
+        others = "" if count == next_count else said(", the others {most}", most)
+        return wrong, said("{told}{others}: WORLD_SIZE must be the same for all", told, others)
     places: dict[int, list[Doing]] = {}
     for one in all_doing:
         if one.process.rank >= 0:
@@ -204,9 +227,9 @@ def _wrongly_numbered(all_doing: list[Doing]) -> tuple[tuple[Doing, ...], str] |
     for rank, held in places.items():
         nodes = tuple(dict.fromkeys(one.node for one in held))
         if len(nodes) > 1:
-            return tuple(
-                held
-            ), f"rank {rank} runs on {' and on '.join(nodes[:4])}: each process needs a RANK of its own"
+            return tuple(held), said(
+                "rank {rank} runs on {nodes}: each process needs a RANK of its own", rank, " and on ".join(nodes[:4])
+            )
     return None
 
 
@@ -217,6 +240,6 @@ def _kind(one: Doing) -> tuple[str, str]:
 
 
 def _sentence(guilty: tuple[Doing, ...], why: str) -> str:
-    shown = "; ".join(f"{one.name} {one.what}" + (f" at {one.at}" if one.at else "") for one in guilty[:4])
-    more = f"; and {len(guilty) - 4} more" if len(guilty) > 4 else ""
-    return f"{shown}{more}, while {why}"
+    shown = "; ".join(f"{one.name} {one.what}" + (said(" at {at}", one.at) if one.at else "") for one in guilty[:4])
+    more = said("; and {guilty} more", len(guilty) - 4) if len(guilty) > 4 else ""
+    return said("{shown}{more}, while {why}", shown, more, why)

@@ -17,6 +17,7 @@ from preflight.diagnose.gather import JOINING as MEETING
 from preflight.diagnose.gather import Gatherer
 from preflight.diagnose.pace import LIMITS, before_the_limit, standstill
 from preflight.diagnose.tracebacks import OF_OTHERS, Raised
+from preflight.said import said
 
 OUT_OF_DATA = "StopIteration"  # of a loader's iterator that a loop asks once more; alone, it says why a rank is gone
 LEFT_OVER = re.compile(r"srun: error: |Global rank \d+ \(PID")  # of srun and Composer: told of every process
@@ -265,7 +266,8 @@ def _exception(raised: Raised) -> Cause:
     message = f": {raised.message}" if raised.message else ""
     return Cause(
         name="program-error",
-        meaning=f"the program itself failed: {raised.kind}{message}" + (f" (at {raised.at})" if raised.at else ""),
+        meaning=said("the program itself failed: {kind}{message}", raised.kind, message)
+        + (said(" (at {at})", raised.at) if raised.at else ""),
         patterns=(),
         fix="no table of known causes has this exception: read the lines above it; where no other cause is named, it "
         "comes from the program or its versions, not from the network",
@@ -280,14 +282,14 @@ def _derived(facts: Facts, job: Job) -> list[Finding]:
     found = []
     hang = job.hang
     if hang is not None and hang.mismatch:
-        detail = f"at number {hang.sequence} of the sequence: {hang.mismatch}"
+        detail = said("at number {sequence} of the sequence: {mismatch}", hang.sequence, hang.mismatch)
         found.append(made("nccl-mismatched-call", detail))
     elif hang is not None and (facts.calls or facts.unjoined):
         found.append(made("collective-timeout", hang_text(hang)))
     found += unjoined(facts)
     nccl = job.versions.get("nccl", ())
     if len(nccl) > 1 and (hang is not None or facts.exits):
-        found.append(made("nccl-version-mismatch", f"NCCL {' and '.join(nccl)} in one run"))
+        found.append(made("nccl-version-mismatch", said("NCCL {nccl} in one run", " and ".join(nccl))))
     return found
 
 
@@ -302,7 +304,7 @@ def _with_place(finding: Finding, gathered: Gatherer) -> Finding:
         if (raised.evidence.file, raised.evidence.line) == (first.file, first.line)
     )
     at = next(places, "")
-    return replace(finding, detail=f"at {at}") if at else finding
+    return replace(finding, detail=said("at {at}", at)) if at else finding
 
 
 def _with_warning(finding: Finding, findings: list[Finding]) -> Finding:

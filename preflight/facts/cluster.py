@@ -14,6 +14,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.once import Once
 from preflight.facts.value import present
 from preflight.hosts import fold
+from preflight.said import joined, said
 
 
 class Row(NamedTuple):
@@ -125,7 +126,7 @@ class Cluster(Once):
                 self.cannot_judge(name, reason)
         if not values and (absent or not lacking):
             reasons = {str(missing) for missing in absent.values()}
-            raise NotApplicable(f"on no node: {'; '.join(sorted(reasons))}")
+            raise NotApplicable(said("on no node: {reasons}", joined(sorted(reasons))))
         return values
 
     def _reported(self, key: Callable[[NodeFacts], Any]) -> tuple[dict[str, Any], dict[str, FactMissing]]:
@@ -155,8 +156,14 @@ class Cluster(Once):
         ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
         is_tie = len(ordered[0][1]) == len(ordered[1][1])
         odd = {name for _, names in ordered[0 if is_tie else 1 :] for name in names}
-        message = ", ".join(f"{value} on {fold(names)}" for value, names in ordered)
-        return [Blame(f"{what}: {message}", nodes=[node.name for node in self.nodes if node.name in odd], fix=fix)]
+        message = joined([said("{value} on {names}", value, fold(names)) for value, names in ordered], ", ")
+        return [
+            Blame(
+                said("{what}: {message}", what, message),
+                nodes=[node.name for node in self.nodes if node.name in odd],
+                fix=fix,
+            )
+        ]
 
     def clocks_off(self, *, limit_seconds: float) -> dict[str, str]:
         """The nodes whose clock is certainly further than the limit from the median, with how far it is.
@@ -169,10 +176,12 @@ class Cluster(Once):
         for name, clock in clocks.items():
             apart, unsure = clock.offset_seconds - middle, clock.uncertainty_seconds
             if unsure > limit_seconds:
-                reason = f"its offset is known to {unsure:.3g} s only; wanted {limit_seconds:g} s"
+                reason = said(
+                    "its offset is known to {unsure:.3g} s only; wanted {limit_seconds:g} s", unsure, limit_seconds
+                )
                 self.cannot_judge(name, FactMissing("clock", reason))
             elif abs(apart) - unsure > limit_seconds:
-                off[name] = f"{apart:+.3g} s (known to {unsure:.2g} s)"
+                off[name] = said("{apart:+.3g} s (known to {unsure:.2g} s)", apart, unsure)
         return off
 
     def clocks_drifted(self, *, limit_seconds: float) -> dict[str, str]:
@@ -201,7 +210,13 @@ class Cluster(Once):
         absent = [name for name, missing in lacking.items() if missing.kind == "absent"]
         if values and len(absent) > len(values):
             reported = ", ".join(sorted({str(value) for value in values.values()}))
-            message = f"{row.what}: {reported} on {fold(values)}, not reported on {fold(absent)}"
+            message = said(
+                "{what}: {reported} on {values}, not reported on {absent}",
+                row.what,
+                reported,
+                fold(values),
+                fold(absent),
+            )
             for name in lacking.keys() - set(absent):
                 self.cannot_judge(name, lacking[name])
             raise Blame(message, nodes=values, fix=row.fix)
@@ -230,7 +245,7 @@ class Cluster(Once):
         if blames:
             raise BlameMany(blames)
         if len(missing) == len(rows):
-            raise NotApplicable("; ".join(missing.values()))
+            raise NotApplicable(joined(missing.values()))
 
 
 def _grouped(values: Mapping[str, Any]) -> dict[Any, tuple[str, ...]]:

@@ -17,6 +17,7 @@ from preflight.facts.subjects import SUBJECTS
 from preflight.facts.subjects.gpus.vendor import NOT_ASKED
 from preflight.facts.value import Missing, Value
 from preflight.facts.versions import NOT_COLLECTED, adapted
+from preflight.said import said
 
 SCHEMA = 1
 FACTS_FILE_LIMIT_BYTES = 64 << 20
@@ -61,7 +62,7 @@ def with_answer(node: NodeFacts, answer: Answer, shared: Shared | None = None) -
             value = msgspec.convert(facts, type=SUBJECTS[name], strict=True)
             subjects[name] = value if shared is None else shared.same(value)
         except (msgspec.ValidationError, UnicodeError) as error:
-            missing[name] = Missing(f"the node's answer is malformed: {error}")
+            missing[name] = Missing(said("the node's answer is malformed: {error}", error))
     return replace(
         node,
         subjects={**node.subjects, **subjects},
@@ -113,12 +114,14 @@ def read(path: Path) -> Document:
     """A stored facts file. Raises UsageError when it is not one."""
     try:
         if path.stat().st_size > FACTS_FILE_LIMIT_BYTES:
-            raise UsageError(f"{path}: larger than {FACTS_FILE_LIMIT_BYTES >> 20} MiB")
+            raise UsageError(
+                said("{path}: larger than {FACTS_FILE_LIMIT_BYTES} MiB", path, FACTS_FILE_LIMIT_BYTES >> 20)
+            )
         document = msgspec.json.decode(path.read_bytes(), type=Document, strict=True)
     except (OSError, UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: not a facts file: {error}") from None
+        raise UsageError(said("{path}: not a facts file: {error}", path, error)) from None
     if document.schema != SCHEMA:
-        raise UsageError(f"{path}: schema {document.schema}; this version reads {SCHEMA}")
+        raise UsageError(said("{path}: schema {schema}; this version reads {SCHEMA}", path, document.schema, SCHEMA))
     return document
 
 

@@ -14,6 +14,7 @@ from preflight.facts.selection import Patterns, parse_patterns
 from preflight.facts.subjects.network import Network
 from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
 from preflight.facts.value import NOT_REPORTED, Missing
+from preflight.said import said
 
 Scope = Literal["empty", "link-local", "ipv4", "ipv6"]
 GID = re.compile(r"(?:[0-9a-f]{4}:){7}[0-9a-f]{4}")
@@ -100,7 +101,7 @@ def firmwares(rdma: Rdma) -> str:
             same_model = (one for one in rdma.devices if one.model == device.model)
             # Another adapter of the model tells it: here it was lost.
             if isinstance(value, Missing) and any(isinstance(getattr(one, field), str) for one in same_model):
-                raise FactMissing(f"{field} of {device.name}", value.missing)
+                raise FactMissing(said("{field} of {name}", field, device.name), value.missing)
     values = {
         f"{_kind(device) or device.name} {device.firmware}"
         for device in rdma.devices
@@ -138,7 +139,7 @@ def needs_plugin(rdma: Rdma, network: str) -> str:
         return f"NCCL_NET={network}"
     ports = [hca for hca in hcas(rdma) if hca.is_up]
     foreign = [hca.name for hca in ports if hca.port.link_layer == "Unspecified"]
-    return f"{', '.join(foreign[:2])} is EFA" if foreign and len(foreign) == len(ports) else ""
+    return said("{foreign} is EFA", ", ".join(foreign[:2])) if foreign and len(foreign) == len(ports) else ""
 
 
 PLUGINS = ("libnccl-net", "librccl-net", "librccl-anp")  # what nodes look for
@@ -272,7 +273,9 @@ def best_gid(port: RdmaPort, network: Network) -> GidClass:
     if not routable:
         kinds = ", ".join(f"{found.index}: {found}" for _, found in rows if found.scope != "empty") or "none"
         raise FactMissing(
-            f"routable GID of port {port.number}", f"no RoCE v2 GID with an IP address ({kinds})", "absent"
+            said("routable GID of port {number}", port.number),
+            said("no RoCE v2 GID with an IP address ({kinds})", kinds),
+            "absent",
         )
 
     def rank(row: tuple[Gid, GidClass]) -> tuple[bool, bool, int]:

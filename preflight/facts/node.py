@@ -28,6 +28,7 @@ from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.subjects.software import Software
 from preflight.facts.subjects.trust import Trust
 from preflight.facts.value import NOT_REPORTED, Missing, Value, no_such_fact
+from preflight.said import said
 
 V = TypeVar("V", bound=Value)
 MEANS_RDMA = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX")  # a job that sets these uses NCCL, whatever GPUs the nodes report
@@ -159,7 +160,9 @@ class NodeFacts(Once):
             self.network, nccl, socket_family=self.value("NCCL_SOCKET_FAMILY")
         ):
             has = ", ".join(interface.name for interface in self.network.interfaces if interface.is_up)
-            found.append(f"NCCL_SOCKET_IFNAME={nccl} matches no interface with an address; up are {has}")
+            found.append(
+                said("NCCL_SOCKET_IFNAME={nccl} matches no interface with an address; up are {has}", nccl, has)
+            )
         if len(gloo) > 1:
             try:
                 selection.gloo_interface(self.network, self.identity, gloo)
@@ -180,7 +183,7 @@ class NodeFacts(Once):
             except FactMissing:
                 continue
             if len(value) > 1 and taken and taken[0].is_loopback:
-                found.append(f"{name}={value} takes {taken[0].name}, which no peer can reach")
+                found.append(said("{name}={value} takes {name2}, which no peer can reach", name, value, taken[0].name))
         return tuple(found)
 
     def hcas(self) -> tuple[fabric.Hca, ...]:
@@ -213,7 +216,7 @@ class NodeFacts(Once):
     @cached_property
     def _without_rdma(self) -> str:
         if self.backend != "nccl" and not any(map(self.has_variable, MEANS_RDMA)):
-            return f"the job's backend is {self.backend}, which uses no RDMA"
+            return said("the job's backend is {backend}, which uses no RDMA", self.backend)
         if is_on(self.value("NCCL_IB_DISABLE")):
             return f"NCCL_IB_DISABLE={self.value('NCCL_IB_DISABLE')}"
         return "NCCL_NET=Socket" if self.value("NCCL_NET").lower() == "socket" else ""
@@ -242,9 +245,9 @@ class NodeFacts(Once):
         """NCCL_IB_GID_INDEX; FactMissing ("absent") where NCCL chooses by itself."""
         text = self.variable("NCCL_IB_GID_INDEX").strip()
         if not text or text.startswith("-"):  # NCCL takes an empty variable for one that is not set
-            raise FactMissing("NCCL_IB_GID_INDEX", f"{text or 'empty'}: NCCL chooses", "absent")
+            raise FactMissing("NCCL_IB_GID_INDEX", said("{text}: NCCL chooses", text or "empty"), "absent")
         if not text.isdecimal():
-            raise FactMissing("NCCL_IB_GID_INDEX", f"{text!r} is not a number")
+            raise FactMissing("NCCL_IB_GID_INDEX", said("{text!r} is not a number", text))
         return int(text)
 
     def gids_of_nccl(self) -> Mapping[str, fabric.GidClass]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from preflight.errors import UsageError
 from preflight.hosts import Host, parse_hosts
+from preflight.said import said
 from preflight.transport.kubernetes import WRITTEN
 
 SIZE_LIMIT_BYTES = 16 << 20
@@ -55,11 +56,13 @@ def read_topology(path: str) -> Racks:
             text = stream.read(SIZE_LIMIT_BYTES).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageError(f"--topology {path}: cannot be read: {reason}") from None
+        raise UsageError(said("--topology {path}: cannot be read: {reason}", path, reason)) from None
     found = parse_topology(text, where=f"--topology {path}")
     if not found:
         raise UsageError(
-            f"--topology {path}: no node in it; wanted Slurm's topology.conf, or lines such as r7: node[01-16]"
+            said(
+                "--topology {path}: no node in it; wanted Slurm's topology.conf, or lines such as r7: node[01-16]", path
+            )
         )
     return found
 
@@ -81,7 +84,9 @@ def parse_topology(text: str, *, where: str = "topology") -> Racks:
         try:
             racks.update(dict.fromkeys((host.name for host in parse_hosts(nodes)), rack))
         except UsageError as error:
-            raise UsageError(f"{where}: {rack}: {str(error).removeprefix('--hosts: ')}") from None
+            raise UsageError(
+                said("{where}: {rack}: {removeprefix}", where, rack, str(error).removeprefix("--hosts: "))
+            ) from None
     return racks
 
 
@@ -99,7 +104,7 @@ def _of_yaml(text: str, where: str) -> Iterator[tuple[str, str]]:
     try:
         whole = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError):
-        raise UsageError(f"{where}: no YAML as Slurm's topology.yaml") from None
+        raise UsageError(said("{where}: no YAML as Slurm's topology.yaml", where)) from None
     held = [whole]
     seen: set[int] = set()  # an alias may lead back to what holds it
     while held:
@@ -121,9 +126,16 @@ def _of_lines(text: str, where: str) -> Iterator[tuple[str, str]]:
         words = line.partition("#")[0].strip()
         found = LINE.fullmatch(words)
         if words and found is None:
-            raise UsageError(f"{where}:{number}: {words[:80]!a}: wanted a rack and its nodes, such as r7: node[01-16]")
+            raise UsageError(
+                said(
+                    "{where}:{number}: {words!a}: wanted a rack and its nodes, such as r7: node[01-16]",
+                    where,
+                    number,
+                    words[:80],
+                )
+            )
         if found is not None:
-            yield f"rack {found['name']}", re.sub(r"\s*,\s*|\s+", ",", found["nodes"].strip())
+            yield said("rack {found}", found["name"]), re.sub(r"\s*,\s*|\s+", ",", found["nodes"].strip())
 
 
 def parse_labels(text: str, nodes: Iterable[str]) -> Racks:

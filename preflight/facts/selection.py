@@ -18,6 +18,7 @@ from preflight.facts.subjects.environment import Environment
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.network import Interface, Network
 from preflight.facts.value import Missing, present
+from preflight.said import said
 
 Backend = Literal["nccl", "gloo"]
 NCCL_INTERFACE_LIMIT = 16
@@ -125,7 +126,7 @@ def gloo_interface(network: Network, identity: Identity, value: str = "") -> Int
     """
     if _is_set(value):
         return _named(network, value)
-    address = present(identity.hostname_address, f"address of {identity.hostname}")
+    address = present(identity.hostname_address, said("address of {hostname}", identity.hostname))
     return _holder(network, address)
 
 
@@ -153,7 +154,9 @@ def with_training_interface(
         else:
             chosen = _for_gloo(network, identity, variables, reached_address)
         if has_peers and chosen.is_loopback:
-            raise FactMissing("training interface", f"the training interface is {chosen.name}: no peer can reach it")
+            raise FactMissing(
+                "training interface", said("the training interface is {name}: no peer can reach it", chosen.name)
+            )
     except FactMissing as missing:
         return msgspec.structs.replace(network, training=Missing(missing.reason, missing.kind))
     return msgspec.structs.replace(network, training=chosen.name)
@@ -222,7 +225,7 @@ def _holder(network: Network, address: str) -> Interface:
             return interface
         if interface.is_loopback and wanted is not None and wanted.is_loopback:
             return interface
-    raise FactMissing(f"interface with address {address}", "no interface of this node has it")
+    raise FactMissing(said("interface with address {address}", address), "no interface of this node has it")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -263,12 +266,12 @@ def _atoi(digits: str) -> int:
 
 
 def _none_usable(network: Network) -> FactMissing:
-    return FactMissing("training interface", f"no interface is up with an address {_has(network)}", "absent")
+    return FactMissing("training interface", said("no interface is up with an address {has}", _has(network)), "absent")
 
 
 def _has(network: Network) -> str:
-    return f"(has {', '.join(interface.name for interface in network.interfaces) or 'none'})"
+    return said("(has {name})", ", ".join(interface.name for interface in network.interfaces) or "none")
 
 
 def _no_match(variable: str, value: str, network: Network) -> str:
-    return f"{variable}={value} matches no interface {_has(network)}"
+    return said("{variable}={value} matches no interface {has}", variable, value, _has(network))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import msgspec
 
 from preflight.errors import FactMissing, MissingKind
+from preflight.said import said
 
 T = TypeVar("T")
 Text = Annotated[str, msgspec.Meta(max_length=4096)]
@@ -49,7 +50,7 @@ def must_be_addresses(*texts: str) -> None:
     """
     for text in texts:
         if not _is_address(text):
-            raise ValueError(f"{ascii(text)[:80]} is not an IP address")
+            raise ValueError(said("{ascii} is not an IP address", ascii(text)[:80]))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -66,7 +67,7 @@ def no_such_fact(kind: type, name: str) -> str:
     """What to say of a fact that a kind of facts does not have: the names that share a word with it, else all."""
     names = sorted(known for known in {*dir(kind), *kind.__annotations__} if not known.startswith("_"))
     near = _near(name, names) or names
-    return f"{kind.__name__} has no fact {name!r}; it has {', '.join(near)}"
+    return said("{name} has no fact {name2!r}; it has {near}", kind.__name__, name, ", ".join(near))
 
 
 def _near(name: str, names: Iterable[str]) -> list[str]:

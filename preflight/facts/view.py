@@ -15,6 +15,7 @@ from preflight.facts.shared import Shared
 from preflight.facts.subjects.environment import Environment
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.value import Missing, Value
+from preflight.said import joined, said
 
 V = TypeVar("V", bound=Value)
 
@@ -89,7 +90,7 @@ def busy_gpus(cluster: Cluster) -> str:
         for node in cluster
         if node.gpu_count()
     }
-    return "; ".join(f"GPU {numbers} of {name}" for name, numbers in busy.items() if numbers)
+    return joined([said("GPU {numbers} of {name}", numbers, name) for name, numbers in busy.items() if numbers])
 
 
 def _or_missing(node: NodeFacts, subject: str, kind: type[V]) -> V | Missing:

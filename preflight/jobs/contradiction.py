@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from preflight.jobs.outcome import RankStory
+from preflight.said import joined, said
 
 # A result this many times faster than a rank's own clock says was not measured by all of them.
 FASTER_THAN_A_RANK = 0.9
@@ -59,11 +60,17 @@ def _unheard(stories: tuple[RankStory, ...], kind: str) -> Untrue:
     if not silent:
         return NOTHING
     nodes = tuple(dict.fromkeys(place.node for place in silent))
-    named = ", ".join(f"rank {place.rank} on {place.node}" for place in silent[:4])
-    more = f" and {len(silent) - 4} more" if len(silent) > 4 else ""
+    named = joined([said("rank {rank} on {node}", place.rank, place.node) for place in silent[:4]], ", ")
+    more = said(" and {silent} more", len(silent) - 4) if len(silent) > 4 else ""
     if kind == "trained":
-        return f"{named}{more} finished, but never said what it trained: its gradients and samples are not known", nodes
-    return f"{named}{more} finished, but never said that it had joined: its device and its NCCL are not known", nodes
+        return said(
+            "{named}{more} finished, but never said what it trained: its gradients and samples are not known",
+            named,
+            more,
+        ), nodes
+    return said(
+        "{named}{more} finished, but never said that it had joined: its device and its NCCL are not known", named, more
+    ), nodes
 
 
 def _own(story: RankStory, result: Mapping[str, Any]) -> list[Own]:
@@ -85,8 +92,15 @@ def _too_fast(result: Mapping[str, Any], speaker: RankStory, own: list[Own]) -> 
             place = speaker.placement
             nodes = tuple(dict.fromkeys((place.node, other.node)))
             return (
-                f"rank {place.rank} reports {_words(result)}, rank {other.rank} took {itself:g} s itself: "
-                f"one of {' and '.join(nodes)} reports a wrong figure"
+                said(
+                    "rank {rank} reports {words}, rank {rank2} took {itself:g} s itself: one of {nodes} reports "
+                    "a wrong figure",
+                    place.rank,
+                    _words(result),
+                    other.rank,
+                    itself,
+                    " and ".join(nodes),
+                )
             ), nodes
     return None
 
@@ -101,9 +115,17 @@ def _too_long(result: Mapping[str, Any], own: list[Own]) -> Untrue | None:
     if most <= LONGER_THAN_ALL_OTHERS * others or most - others <= SURE_SECONDS:
         return None
     return (
-        f"rank {slowest.rank} says that {result['op']} of {result['bytes']} bytes took it {most:g} s, which took no "
-        f"rank of another node more than {others:g} s: either {slowest.node} gets no processor time (its load, the "
-        "CPU limit of its container), or it reports a wrong figure"
+        said(
+            "rank {rank} says that {result} of {result2} bytes took it {most:g} s, which took no rank of "
+            "another node more than {others:g} s: either {node} gets no processor time (its load, the "
+            "CPU limit of its container), or it reports a wrong figure",
+            slowest.rank,
+            result["op"],
+            result["bytes"],
+            most,
+            others,
+            slowest.node,
+        )
     ), (slowest.node,)
 
 
@@ -115,10 +137,18 @@ def _too_slow(result: Mapping[str, Any], speaker: RankStory, own: list[Own]) -> 
     if result["seconds_median"] * FASTER_THAN_A_RANK <= slowest:
         return None
     return (
-        f"rank {speaker.placement.rank} reports {_words(result)}, and the slowest of its {len(own)} ranks "
-        f"took {slowest:g} s: one of them reports a wrong figure"
+        said(
+            "rank {rank} reports {words}, and the slowest of its {own} ranks took {slowest:g} s: one of "
+            "them reports a wrong figure",
+            speaker.placement.rank,
+            _words(result),
+            len(own),
+            slowest,
+        )
     ), ()
 
 
 def _words(result: Mapping[str, Any]) -> str:
-    return f"{result['seconds_median']:g} s for {result['op']} of {result['bytes']} bytes"
+    return said(
+        "{result:g} s for {result2} of {result3} bytes", result["seconds_median"], result["op"], result["bytes"]
+    )

@@ -25,6 +25,7 @@ from preflight.jobs.words import (
 )
 from preflight.launch.job import ALL_RANKS, Job, Placement
 from preflight.launch.launcher import AgentOutput
+from preflight.said import joined, said
 
 # What an exit says that is not the rank's own.
 OURS = {
@@ -162,9 +163,11 @@ def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], 
     if failures:
         behind = _left_behind(unfinished, failures)
         if behind:
-            failure = f"{next(iter(failures.values()))}; by then {_came_to(behind)}, and the others waited"
+            failure = said(
+                "{next}; by then {came_to}, and the others waited", next(iter(failures.values())), _came_to(behind)
+            )
             return Outcome(ranks, failure, tuple(dict.fromkeys(story.placement.node for story in behind)), seconds)
-        reason = "; ".join(f"{node}: {why}" for node, why in sorted(failures.items()))
+        reason = joined([said("{node}: {why}", node, why) for node, why in sorted(failures.items())])
         return Outcome(ranks, reason, tuple(failures), seconds)
     doubles = _started_twice(ranks)
     if doubles:
@@ -173,7 +176,7 @@ def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], 
     words = [_last_words(story) for story in culprits[:4]]
     if len(culprits) > len(words):
         left = len(culprits) - len(words)
-        words.append(f"and {left} more rank{'s' * (left != 1)}")
+        words.append(said("and {left} more rank{s}", left, "s" * (left != 1)))
     guilty = tuple(dict.fromkeys(story.placement.node for story in culprits))
     first = culprits[0]
     error = (
@@ -183,7 +186,7 @@ def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], 
         or next((story.error for story in ranks if story.cannot_connect), "")
     )
     why = symptom(text=particular(error), exited=first.exit)
-    return Outcome(ranks, "; ".join(words), guilty, seconds, is_proven=is_proven, culprits=tuple(culprits), why=why)
+    return Outcome(ranks, joined(words), guilty, seconds, is_proven=is_proven, culprits=tuple(culprits), why=why)
 
 
 def _left_behind(unfinished: list[RankStory], failures: Mapping[str, str]) -> list[RankStory]:
@@ -197,9 +200,11 @@ def _left_behind(unfinished: list[RankStory], failures: Mapping[str, str]) -> li
 
 def _came_to(stories: list[RankStory]) -> str:
     """How far the ranks came, the first few of them by name."""
-    named = ", ".join(f"rank {story.placement.rank} on {story.placement.node}" for story in stories[:4])
-    more = f" and {len(stories) - 4} more" if len(stories) > 4 else ""
-    return f"{named}{more} had come no further than stage {stories[0].stage}"
+    named = joined(
+        [said("rank {rank} on {node}", story.placement.rank, story.placement.node) for story in stories[:4]], ", "
+    )
+    more = said(" and {stories} more", len(stories) - 4) if len(stories) > 4 else ""
+    return said("{named}{more} had come no further than stage {stage}", named, more, stories[0].stage)
 
 
 def _started_twice(ranks: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]] | None:
@@ -207,8 +212,11 @@ def _started_twice(ranks: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]] 
     wrong = {node: story for story in ranks for node in story.elsewhere}
     if not wrong:
         return None
-    listed = "; ".join(
-        f"{node} started rank {s.placement.rank}, which is {s.placement.node}'s" for node, s in wrong.items()
+    listed = joined(
+        [
+            said("{node} started rank {rank}, which is {node2}'s", node, s.placement.rank, s.placement.node)
+            for node, s in wrong.items()
+        ]
     )
     return listed, tuple(wrong)
 
@@ -268,10 +276,16 @@ def _error_line(story: RankStory) -> str:
 
 
 def _last_words(story: RankStory) -> str:
-    where = f"rank {story.placement.rank} on {story.placement.node}"
+    where = said("rank {rank} on {node}", story.placement.rank, story.placement.node)
     lines = [line for line in story.last_lines if not NO_FRAME.fullmatch(line)]
     message = in_one_line(story.error) or (lines[-1] if lines else "no output")
-    return f"{where} stopped at stage {story.stage}{_how_it_ended(story.exit)}: {message[:400]}"
+    return said(
+        "{where} stopped at stage {stage}{how_it_ended}: {message}",
+        where,
+        story.stage,
+        _how_it_ended(story.exit),
+        message[:400],
+    )
 
 
 def _how_it_ended(code: str) -> str:
@@ -280,4 +294,4 @@ def _how_it_ended(code: str) -> str:
         return OURS[code]
     number = -int(code) if code.startswith("-") and code[1:].isdecimal() else 0
     name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""
-    return f", ended with {code}{name}" + (", and its work was not done" if code == "0" else "")
+    return said(", ended with {code}{name}", code, name) + (", and its work was not done" if code == "0" else "")

@@ -10,6 +10,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.launch.job import Job, Placement, Starting
 from preflight.options.options import Options
+from preflight.said import said
 from preflight.tables import visible
 
 NOT_OURS = Starting()
@@ -38,12 +39,14 @@ class JobNodes:
         """A job over all these nodes, rank 0 on the first. NotMeasured when there is no rank to run."""
         placements = self.placements()
         if not placements:
-            raise NotMeasured(f"backend {self.backend} has no rank to run: no GPU on these nodes")
+            raise NotMeasured(said("backend {backend} has no rank to run: no GPU on these nodes", self.backend))
         if self.backend == "nccl":
             self._needs_a_gpu_a_rank(placements)
         busy = view.busy_gpus(self.cluster) if self.backend == "nccl" and not self.options.force else ""
         if busy:
-            raise NotMeasured(f"other programs use {busy}, and would be disturbed: end them, or give --force")
+            raise NotMeasured(
+                said("other programs use {busy}, and would be disturbed: end them, or give --force", busy)
+            )
         return Job(
             workload=workload,
             settings=settings,
@@ -61,10 +64,17 @@ class JobNodes:
             seen = visible.count(node)
             if 0 < seen < ranks:
                 name, value = visible.choice(node)
-                held = "MIG is on" if node.gpu_count() > seen else f"{seen} are there"
+                held = "MIG is on" if node.gpu_count() > seen else said("{seen} are there", seen)
                 why = f"{name}={value}" if name else held
                 raise NotMeasured(
-                    f"{ranks} ranks on {node.name}, where CUDA shows a process {seen} GPU{'s' * (seen != 1)} ({why})"
+                    said(
+                        "{ranks} ranks on {name}, where CUDA shows a process {seen} GPU{s} ({why})",
+                        ranks,
+                        node.name,
+                        seen,
+                        "s" * (seen != 1),
+                        why,
+                    )
                 )
 
     def planned(self) -> tuple[str, ...]:
@@ -76,7 +86,9 @@ class JobNodes:
         """Every rank with its node, in HOSTS order, as the user's files place them where they say."""
         if starting.nodes not in (0, len(self.cluster)):
             counted = f"{starting.nodes} node{'s' * (starting.nodes > 1)}"
-            raise NotMeasured(f"the launch files start {counted}; the job would have {len(self.cluster)}")
+            raise NotMeasured(
+                said("the launch files start {counted}; the job would have {cluster}", counted, len(self.cluster))
+            )
         placed: list[Placement] = []
         for node in self.cluster:
             start = starting.of(self.names.index(node.name)) if starting.starts else None

@@ -14,6 +14,7 @@ import msgspec
 from preflight.errors import BadReply
 from preflight.launch.job import Job
 from preflight.results import RING, Device, RankReport, Result, TrainedRank
+from preflight.said import said
 from preflight.session import replies
 
 TOLERANCE = 0.02  # of a figure that follows from others
@@ -163,15 +164,17 @@ def checked(record: Any, node: str, job: Job) -> dict[str, Any]:
     read: dict[str, Any] = replies.read(node, dict[str, Any], record, "record")
     rank, kind = read.get("rank"), str(read.get("record"))
     if type(rank) is not int or kind not in KINDS:
-        raise BadReply(node, f"a record of {kind[:40]!r} by rank {str(rank)[:20]!r}: no workload sends that")
+        raise BadReply(
+            node, said("a record of {kind!r} by rank {rank!r}: no workload sends that", kind[:40], str(rank)[:20])
+        )
     names = {field.encode_name for field in msgspec.structs.fields(KINDS[kind])}
     reported = {name: value for name, value in read.items() if name in names}
-    what = f"{kind} of rank {rank}"
+    what = said("{kind} of rank {rank}", kind, rank)
     replies.read(node, KINDS[kind], {**reported, **({"node": node} if "node" in names else {})}, what)
     for name, value in reported.items():
         for number in value if isinstance(value, list) else [value]:
             if not is_possible(name, number):
-                raise BadReply(node, f"{what}: {name} {str(number)[:40]} cannot be")
+                raise BadReply(node, said("{what}: {name} {number} cannot be", what, name, str(number)[:40]))
     if kind in ("result", "losses", "progress"):
         _is_spokesman(read, node, job)
     if kind == "result":
@@ -201,9 +204,12 @@ def _is_spokesman(record: dict[str, Any], node: str, job: Job) -> None:
     firsts |= {(RING, 0)} if job.settings.get("holds_to_ring") else set()
     rank = record["rank"]
     if rank and rank not in {first for _, first in firsts}:
-        raise BadReply(node, f"rank {rank} reports a {record['record']}, for which it was not asked")
+        raise BadReply(node, said("rank {rank} reports a {record}, for which it was not asked", rank, record["record"]))
     if group and (group, rank) not in firsts:
-        raise BadReply(node, f"rank {rank} reports a result of the group {str(group)[:40]!r}, which it does not lead")
+        raise BadReply(
+            node,
+            said("rank {rank} reports a result of the group {group!r}, which it does not lead", rank, str(group)[:40]),
+        )
 
 
 def _answers(record: dict[str, Any], node: str, job: Job) -> None:
@@ -212,13 +218,13 @@ def _answers(record: dict[str, Any], node: str, job: Job) -> None:
     sizes = settings.get("sizes_by_operation", {}).get(op) or settings.get("sizes")
     wrong = ""
     if op not in settings.get("operations", (op,)):
-        wrong = f"{str(op)[:40]!r} was not asked for"
+        wrong = said("{op!r} was not asked for", str(op)[:40])
     elif record.get("dtype", "float32") != settings.get("dtype", record.get("dtype", "float32")):
-        wrong = f"of {str(record['dtype'])[:40]!r}, and {settings['dtype']} was asked for"
+        wrong = said("of {record!r}, and {settings} was asked for", str(record["dtype"])[:40], settings["dtype"])
     elif sizes and not min(sizes) / 2 <= size <= 2 * max(sizes):
-        wrong = f"of {size} bytes, which was not asked for"
+        wrong = said("of {size} bytes, which was not asked for", size)
     elif record.get("ranks") and record["ranks"] != _ranks(record, job):
-        wrong = f"of {record['ranks']} ranks, and {_ranks(record, job)} were asked"
+        wrong = said("of {record} ranks, and {ranks} were asked", record["ranks"], _ranks(record, job))
     elif not set(record.get("wrong_ranks", ())) <= set(range(job.world_size)):
         wrong = "it names ranks that do not exist"
     elif not record["seconds_p5"] <= record["seconds_median"] <= record["seconds_p95"]:
@@ -226,11 +232,20 @@ def _answers(record: dict[str, Any], node: str, job: Job) -> None:
     elif not record["seconds_median"] or not _is_near(
         record["algbw_gbytes_per_s"], size / record["seconds_median"] / 1e9
     ):
-        wrong = f"{record['algbw_gbytes_per_s']:g} GB/s are not {size} bytes in {record['seconds_median']:g} s"
+        wrong = said(
+            "{record:g} GB/s are not {size} bytes in {record2:g} s",
+            record["algbw_gbytes_per_s"],
+            size,
+            record["seconds_median"],
+        )
     elif not 0 <= record["busbw_gbytes_per_s"] <= 2 * record["algbw_gbytes_per_s"] * (1 + TOLERANCE):
-        wrong = f"a bus bandwidth of {record['busbw_gbytes_per_s']:g} GB/s is not that of {size} bytes in its time"
+        wrong = said(
+            "a bus bandwidth of {record:g} GB/s is not that of {size} bytes in its time",
+            record["busbw_gbytes_per_s"],
+            size,
+        )
     if wrong:
-        raise BadReply(node, f"a result by rank {record['rank']}: {wrong}")
+        raise BadReply(node, said("a result by rank {record}: {wrong}", record["rank"], wrong))
 
 
 def _is_of_a_pair(record: dict[str, Any], node: str, job: Job) -> None:
@@ -238,14 +253,32 @@ def _is_of_a_pair(record: dict[str, Any], node: str, job: Job) -> None:
     rounds, number = job.settings.get("pairs", ()), record["round"]
     if record["record"] == "pair":
         pair = [record["source"], record["rank"]]
-        what = f"rank {record['rank']} reports what it received from rank {record['source']} in round {number}"
+        what = said(
+            "rank {record} reports what it received from rank {record2} in round {number}",
+            record["rank"],
+            record["source"],
+            number,
+        )
     else:
         pair = [record["rank"], record["target"]]
-        what = f"rank {record['rank']} reports what it sent to rank {record['target']} in round {number}"
+        what = said(
+            "rank {record} reports what it sent to rank {record2} in round {number}",
+            record["rank"],
+            record["target"],
+            number,
+        )
     if not 0 <= number < len(rounds) or pair not in rounds[number]:
-        raise BadReply(node, f"{what}, for which it was not asked")
+        raise BadReply(node, said("{what}, for which it was not asked", what))
     if not record["seconds"] or not _is_near(record["gbytes_per_s"], record["bytes"] / record["seconds"] / 1e9):
-        raise BadReply(node, f"{what}: {record['gbytes_per_s']:g} GB/s are not {record['bytes']} bytes in its time")
+        raise BadReply(
+            node,
+            said(
+                "{what}: {record:g} GB/s are not {record2} bytes in its time",
+                what,
+                record["gbytes_per_s"],
+                record["bytes"],
+            ),
+        )
 
 
 def _ranks(record: dict[str, Any], job: Job) -> int:

@@ -16,6 +16,7 @@ from preflight.jobs.records import checked_event
 from preflight.jobs.script import script_of
 from preflight.launch.job import Job, as_typed
 from preflight.launch.launcher import AgentOutput
+from preflight.said import said
 from preflight.session import replies
 from preflight.session.connection import Call, Session
 
@@ -89,7 +90,9 @@ class Watch:
         last = next((line for line in reversed(str(event["log"]).splitlines()) if line.strip()), "no output")
         for story in self.stories.values():
             if story.placement.node == node and not story.is_done:
-                story.error = story.error or f"{event['name']} ended with {event['exit']}: {last.strip()[:300]}"
+                story.error = story.error or said(
+                    "{event} ended with {event2}: {strip}", event["name"], event["exit"], last.strip()[:300]
+                )
         self.trouble.set()
 
     def look(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+from preflight.said import joined, said
+
 # NCCL aborts a rank that has waited too long for its peers: it dies of another's failure, with this in its log.
 WATCHDOG = "Watchdog caught collective operation timeout"
 # How a rank's error reads when it is another rank that failed.
@@ -63,8 +65,8 @@ def in_one_line(text: str) -> str:
     whole = without_stack(text)
     found = LAST_ERROR.split(whole, maxsplit=1)
     first = found[0].strip().split("\n", maxsplit=1)[0].strip()
-    last = "; ".join(line.strip() for line in found[1].splitlines() if line.strip()) if len(found) > 1 else ""
-    return f"{first}; last error: {last}" if last else first
+    last = joined(line.strip() for line in found[1].splitlines() if line.strip()) if len(found) > 1 else ""
+    return said("{first}; last error: {last}", first, last) if last else first
 
 
 def particular(text: str) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 
+from preflight.said import said
+
 # Where pytest does not look either; a site's own norecursedirs is not read, since it may hide checks.
 PASSED_OVER = (".*", "__pycache__", "*.egg", "_darcs", "CVS", "build", "dist", "node_modules", "venv", "{arch}")
 FILES = ("test_*.py", "*_test.py")
@@ -51,7 +53,9 @@ def hidden(arguments: Iterable[str], folder: Path) -> dict[str, str]:
         for statement in _statements(path):
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and statement.name.startswith(FUNCTIONS):
                 if statement.name in seen:
-                    found[check_id(path, statement.name)] = f"{path.name}::{statement.name} of line {statement.lineno}"
+                    found[check_id(path, statement.name)] = said(
+                        "{name}::{name2} of line {lineno}", path.name, statement.name, statement.lineno
+                    )
                 seen.add(statement.name)
     return found
 

@@ -15,6 +15,7 @@ from preflight.errors import NotApplicable, NotMeasured, UsageError
 from preflight.judge.check import KINDS, Check
 from preflight.judge.existing import check_id
 from preflight.judge.leaving import LEAVE, no_exit
+from preflight.said import said
 
 # What a check waits for decides how it runs; with `node` beside `cluster` its body is evaluated for every node.
 BY_WEIGHT = ("ending", "training", "bench", "mesh", "node", "cluster")
@@ -34,20 +35,22 @@ def id_of_node(nodeid: str) -> str:
 def check_of(item: pytest.Item) -> Check:
     """The check behind an item. Raises UsageError for a class, a parametrization or a fixture built on ours."""
     if not isinstance(item, pytest.Function):
-        raise pytest.UsageError(f"{item.nodeid}: a check is a plain function")
+        raise pytest.UsageError(said("{nodeid}: a check is a plain function", item.nodeid))
     if item.cls is not None:
-        raise pytest.UsageError(f"{item.nodeid}: a check is a plain function, not a method of a class")
+        raise pytest.UsageError(said("{nodeid}: a check is a plain function, not a method of a class", item.nodeid))
     if _is_deferred(inspect.unwrap(item.obj)):
-        raise pytest.UsageError(f"{item.nodeid}: a check is a plain function, not async and without yield")
+        raise pytest.UsageError(said("{nodeid}: a check is a plain function, not async and without yield", item.nodeid))
     if hasattr(item, "callspec"):
-        raise pytest.UsageError(f"{item.nodeid}: a check is not parametrized; its node fixture covers every node")
+        raise pytest.UsageError(
+            said("{nodeid}: a check is not parametrized; its node fixture covers every node", item.nodeid)
+        )
     fixtures = item._fixtureinfo  # noqa: SLF001 - pytest has no public name for what a test takes as arguments
     arguments = tuple(fixtures.argnames)
     for name, definitions in fixtures.name2fixturedefs.items():
         built_on = [argument for argument in definitions[-1].argnames if argument in KINDS]
         if built_on:
-            reason = f"fixture {name!r} is built on {built_on[0]!r}; use that in the check"
-            raise pytest.UsageError(f"{item.nodeid}: {reason}")
+            reason = said("fixture {name!r} is built on {built_on!r}; use that in the check", name, built_on[0])
+            raise pytest.UsageError(said("{nodeid}: {reason}", item.nodeid, reason))
     return _check(id_of(item), item.obj, arguments, list(item.iter_markers()))
 
 
@@ -90,16 +93,18 @@ def contained(function: Callable[..., Any], *, is_within_no_exit: bool = False) 
         except (pytest.fail.Exception, pytest.xfail.Exception) as failed:
             raise AssertionError(str(failed)) from None
         except SystemExit as leaving:
-            raise RuntimeError(f"it called sys.exit({leaving.code!r})") from None
+            raise RuntimeError(said("it called sys.exit({code!r})", leaving.code)) from None
         if returned is None:
             return
         if inspect.isawaitable(returned) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
             kind = type(returned).__name__
             if inspect.iscoroutine(returned) or inspect.isgenerator(returned):
                 returned.close()  # else Python warns that it was never awaited
-            raise NotMeasured(f"the check returned a {kind}, whose body did not run")
+            raise NotMeasured(said("the check returned a {kind}, whose body did not run", kind))
         kind = type(returned).__name__
-        raise NotMeasured(f"the check returned a {kind}, which nobody reads: write assert where it says return")
+        raise NotMeasured(
+            said("the check returned a {kind}, which nobody reads: write assert where it says return", kind)
+        )
 
     call.__doc__ = function.__doc__
     return call

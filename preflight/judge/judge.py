@@ -41,6 +41,7 @@ from preflight.ledger.ledger import Ledger
 from preflight.options.settings import Settings
 from preflight.results import Bench, Training
 from preflight.run.source import Source
+from preflight.said import joined, said
 
 SLOW_CHECK = "bench.no_node_is_slower_than_its_peers"
 REACH_CHECK = "reach.every_node_answers"
@@ -89,7 +90,7 @@ class Judge:
             fixes = partial(way_back, transports=self.source.transports, logins=self.source.logins)
             lost = losses(failures, self.source.racks)
             return [Finding(check.id, Verdict.ERROR, loss.nodes, loss.message, fixes(loss)) for loss in lost]
-        words = f"blocked by {REACH_CHECK}"
+        words = said("blocked by {REACH_CHECK}", REACH_CHECK)
         return [Finding(check.id, Verdict.ERROR, tuple(failures), words, blocked_by=REACH_CHECK)]
 
     def _reached(self, check: Check) -> list[Finding]:
@@ -98,26 +99,30 @@ class Judge:
         good = tuple(name for name in names if name not in gate.nodes) if self._is_pruned(check.kind) else ()
         pruned: list[Finding] = []
         if len(good) < self.crew.need and self._is_pruned(check.kind):
-            words = f"good so far: {len(good)} of {self.crew.need} nodes that are needed: {gate.words}"
+            words = said(
+                "good so far: {good} of {need} nodes that are needed: {words}", len(good), self.crew.need, gate.words
+            )
             return [self._not_started(check, names, gate, words)]
         if gate.words and not good:
             return [self._not_started(check, names, gate, gate.words)]
         if gate.words:
             self.source.leave_out(gate.nodes)
             left_out = tuple(name for name in names if name in gate.nodes)
-            pruned = [self._not_started(check, left_out, gate, f"pruned for {gate.words}")] * bool(left_out)
+            pruned = [self._not_started(check, left_out, gate, said("pruned for {words}", gate.words))] * bool(left_out)
             names = good
         spares = self.crew.spares(check.kind, names, self.source, self.ledger.findings)
         if spares:
             self.source.leave_out(spares)
-            pruned.append(Finding(check.id, Verdict.SKIP, spares, f"a spare: --need {self.crew.need} took others"))
+            pruned.append(
+                Finding(check.id, Verdict.SKIP, spares, said("a spare: --need {need} took others", self.crew.need))
+            )
             names = tuple(name for name in names if name not in spares)
         try:
             subject = self._subject(check.kind)
         except NotApplicable as reason:
             return [Finding(check.id, Verdict.SKIP, names, str(reason))]
         except PreflightError as error:
-            return [*pruned, Finding(check.id, Verdict.ERROR, names, f"not measured: {error}")]
+            return [*pruned, Finding(check.id, Verdict.ERROR, names, said("not measured: {error}", error))]
         if check.kind == "node":
             return self._for_every_node(check)
         cluster: Cluster = subject if isinstance(subject, Cluster) else subject.cluster
@@ -127,7 +132,7 @@ class Judge:
             dropped = self._dropped(check, subject, absent)
             pruned += dropped
             absent = tuple(name for name in absent if not any(name in finding.nodes for finding in dropped))
-        words = f"not measured: took no part in the {check.kind}"
+        words = said("not measured: took no part in the {kind}", check.kind)
         findings = [*pruned, *[Finding(check.id, Verdict.ERROR, absent, words)] * bool(absent)]
         return [*findings, *self._once(check, subject, cluster)] if took_part else findings
 
@@ -137,7 +142,7 @@ class Judge:
         if not slow:
             return []
         if check.id != SLOW_CHECK:
-            words = f"not started: left out for {SLOW_CHECK} on {fold(slow)}"
+            words = said("not started: left out for {SLOW_CHECK} on {slow}", SLOW_CHECK, fold(slow))
             return [Finding(check.id, Verdict.ERROR, tuple(slow), words, blocked_by=SLOW_CHECK)]
         reported: dict[str, list[str]] = {}
         for name, place in slow.items():
@@ -145,7 +150,7 @@ class Judge:
         return [Finding(check.id, Verdict.FAIL, tuple(names), text, check.fix) for text, names in reported.items()]
 
     def _not_started(self, check: Check, names: tuple[str, ...], gate: Gate, why: str) -> Finding:
-        return Finding(check.id, Verdict.ERROR, names, f"not started: {why}", blocked_by=gate.check)
+        return Finding(check.id, Verdict.ERROR, names, said("not started: {why}", why), blocked_by=gate.check)
 
     def _is_pruned(self, kind: str) -> bool:
         return is_pruned(kind, is_pruning=self.is_pruning)
@@ -209,9 +214,9 @@ class Judge:
         if not absent or is_somewhere:
             return [outcome.finding(check, names) for outcome, names in alike(outcomes, self.source.racks).items()]
         # Where no node has the fact it applies to none, whatever else keeps the others from being judged.
-        reasons = "; ".join(sorted(set(absent.values())))
+        reasons = joined(sorted(set(absent.values())))
         rest = {outcome: [name for name in names if name not in absent] for outcome, names in outcomes.items()}
-        skipped = Finding(check.id, Verdict.SKIP, tuple(absent), f"on no node: {reasons}")
+        skipped = Finding(check.id, Verdict.SKIP, tuple(absent), said("on no node: {reasons}", reasons))
         return [skipped, *(outcome.finding(check, names) for outcome, names in rest.items() if names)]
 
     def _once(self, check: Check, subject: Any, cluster: Cluster) -> list[Finding]:

@@ -10,6 +10,7 @@ from preflight.facts.cluster import Cluster
 from preflight.launch.plan import LaunchFiles
 from preflight.ledger.findings import SEVERITY, Finding, Verdict
 from preflight.ledger.ledger import Ledger
+from preflight.said import joined, said
 
 JUDGED = "launch.files_are_judged"
 
@@ -35,14 +36,20 @@ def record(ledger: Ledger, files: LaunchFiles, cluster: Cluster, names: tuple[st
         if unset.holds != "argument"  # the program's own, which a warning tells: ranks and their places are known
     ]
     if open_ends:
-        message = f"a start in the launch files could not be judged: {'; '.join(open_ends[:4])}"
+        message = said("a start in the launch files could not be judged: {open_ends}", joined(open_ends[:4]))
         ledger.record(Finding(JUDGED, Verdict.ERROR, names, message))
     elif files.are_judged:
-        words = f"{count} start{'s' * (count != 1)} of a job read from the files"
+        words = said("{count} start{s} of a job read from the files", count, "s" * (count != 1))
         ledger.record(Finding(JUDGED, Verdict.PASS, names, words))
     else:
-        reasons = "; ".join(f"{skip.file}:{skip.line}: {skip.reason}" for skip in files.skips[:4])
-        ledger.record(Finding(JUDGED, Verdict.ERROR, names, f"nothing in the launch files could be judged: {reasons}"))
+        reasons = joined(
+            [said("{file}:{line}: {reason}", skip.file, skip.line, skip.reason) for skip in files.skips[:4]]
+        )
+        ledger.record(
+            Finding(
+                JUDGED, Verdict.ERROR, names, said("nothing in the launch files could be judged: {reasons}", reasons)
+            )
+        )
     return section(files, cluster)
 
 
@@ -62,6 +69,6 @@ def _one(findings: list[Finding]) -> Finding:
     return replace(
         worst,
         nodes=tuple(dict.fromkeys(node for finding in findings for node in finding.nodes)),
-        message="; ".join(dict.fromkeys(finding.message for finding in findings)),
+        message=joined(dict.fromkeys(finding.message for finding in findings)),
         where=tuple(dict.fromkeys(where for finding in findings for where in finding.where)),
     )

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import pytest
 
 from preflight.ledger.findings import EXIT_NOT_MEASURED
+from preflight.said import said
 
 # The words of a command line by which pytest is to judge nodes; the verbs of preflight load the plugin by name.
 OPTIONS = {"--hosts", "--from", "--preflight-hosts", "--preflight-from", "-ppreflight.judge.leaving"}
@@ -33,7 +34,10 @@ def pytest_load_initial_conftests(args: list[str]) -> Generator[None, object, ob
         try:
             return (yield)
         except (SystemExit, pytest.exit.Exception) as leaving:
-            print(f"preflight: a conftest left while it was imported ({leaving}): no check was run", file=sys.stderr)
+            print(
+                said("preflight: a conftest left while it was imported ({leaving}): no check was run", leaving),
+                file=sys.stderr,
+            )
             raise SystemExit(EXIT_NOT_MEASURED) from None
 
 
@@ -51,7 +55,7 @@ def no_exit(who: str = "it") -> Iterator[None]:
     owner = os.getpid()
 
     def refuse(name: str, status: object) -> NoReturn:
-        raise RuntimeError(f"{who} called os.{name}({status!r})")
+        raise RuntimeError(said("{who} called os.{name}({status!r})", who, name, status))
 
     with _ways_out(refuse):
         try:
@@ -69,8 +73,8 @@ def never_green() -> Iterator[None]:
     """Within this block os._exit and os.exec end the process with 3: the report on the disk says unfinished."""
 
     def report_error(name: str, status: object) -> NoReturn:
-        words = f"os.{name}({status!r}) was called outside of a check: the run is not finished"
-        print(f"preflight: {words}", file=sys.stderr, flush=True)
+        words = said("os.{name}({status!r}) was called outside of a check: the run is not finished", name, status)
+        print(said("preflight: {words}", words), file=sys.stderr, flush=True)
         LEAVE(EXIT_NOT_MEASURED)
 
     with _ways_out(report_error):

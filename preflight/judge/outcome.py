@@ -21,7 +21,7 @@ from preflight.errors import (
 from preflight.judge.check import Check
 from preflight.judge.unreached import IN_MID_RUN, Loss, by_rack, without_name
 from preflight.ledger.findings import Finding, Verdict
-from preflight.said import heard
+from preflight.said import heard, joined, said
 
 
 class Outcome(NamedTuple):
@@ -57,23 +57,26 @@ def outcome_of(error: Exception, check: Check) -> Outcome:
     if isinstance(error, (Blame, BlameMany)):
         blames = blames_of(error)
         verdict = check.broken(is_advisory=all(blame.is_advisory for blame in blames))
-        return Outcome(verdict, "; ".join(blame.message for blame in blames), blames[0].fix or check.fix)
+        return Outcome(verdict, joined(blame.message for blame in blames), blames[0].fix or check.fix)
     if isinstance(error, NotApplicable):
         return Outcome(Verdict.SKIP, str(error))
     if isinstance(error, (NotMeasured, HostError)):
-        return Outcome(Verdict.ERROR, f"not measured: {error}")
+        return Outcome(Verdict.ERROR, said("not measured: {error}", error))
     if isinstance(error, AssertionError):
         return Outcome(check.broken(), error.args[0] if error.args else str(error), check.fix)
-    return Outcome(Verdict.ERROR, f"the check itself broke: {type(error).__name__}: {error} ({_place(error)})")
+    return Outcome(
+        Verdict.ERROR,
+        said("the check itself broke: {name}: {error} ({place})", type(error).__name__, error, _place(error)),
+    )
 
 
 def outcome_of_missing(missing: FactMissing, check: Check, *, require_all: bool) -> Outcome:
     """What it means that a fact is missing; `require_all` is for those that preflight is not permitted to read."""
     if missing.kind == "denied" and check.needs and not require_all:
-        return Outcome(Verdict.SKIP, f"not permitted: {missing}")
+        return Outcome(Verdict.SKIP, said("not permitted: {missing}", missing))
     if isinstance(missing, BlockedBy):
         return Outcome(Verdict.ERROR, str(missing), blocked_by=missing.check)
-    return Outcome(Verdict.ERROR, f"not measured: {missing}")
+    return Outcome(Verdict.ERROR, said("not measured: {missing}", missing))
 
 
 def blames_of(error: Blame | BlameMany) -> tuple[Blame, ...]:
@@ -92,7 +95,7 @@ def by_reason(reasons: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 def text_of_pass(check: Check, untold: Iterable[str]) -> str:
     """What a check says of nodes that pass it: what holds, and what of it nobody could tell."""
     left_out = ", ".join(dict.fromkeys(untold))
-    return f"{check.title} Not reported by any node: {left_out}." if left_out else check.title
+    return said("{title} Not reported by any node: {left_out}.", check.title, left_out) if left_out else check.title
 
 
 def alike(outcomes: dict[Outcome, list[str]], racks: Mapping[str, str]) -> dict[Outcome, list[str]]:
@@ -129,7 +132,7 @@ def _authors_words(error: AssertionError) -> str:
         values = text.partition("\n")[0].removeprefix("assert ")
         frames = traceback.extract_tb(error.__traceback__)
         line = (frames[-1].line or "") if frames else ""
-        return f"{line}: {values}" if line.startswith("assert ") else f"assert {values}"
+        return f"{line}: {values}" if line.startswith("assert ") else said("assert {values}", values)
     return text or "an assertion without a message does not hold"
 
 

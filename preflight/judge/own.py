@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.judge.check import Check
 from preflight.judge.existing import FUNCTIONS, check_id, checks_folder
 from preflight.judge.items import check_of_function
+from preflight.said import said
 
 if TYPE_CHECKING:
     import pytest
@@ -55,11 +56,15 @@ class OwnChecks:
         path = item.path.resolve()
         function = self._of_file(path).get(item.name)
         if function is None or _place(item.obj) != _place(function):
-            return f"the check was replaced: what would run is not {item.name} of {path.name}"
+            return said("the check was replaced: what would run is not {name} of {name2}", item.name, path.name)
         asked = {(mark.name, mark.args) for mark in item.iter_markers() if mark.name in MARKS}
         written = {(mark.name, mark.args) for mark in marks_of(function) if mark.name in MARKS}
         changed = " and ".join(sorted({name for name, _ in asked ^ written}))
-        return f"the check was replaced: its marks ({changed}) are not those of {path.name}" if changed else ""
+        return (
+            said("the check was replaced: its marks ({changed}) are not those of {name}", changed, path.name)
+            if changed
+            else ""
+        )
 
     def _of_file(self, path: Path) -> Mapping[str, FunctionType]:
         if path not in self._files:

@@ -10,6 +10,7 @@ from preflight.ledger.gates import GATES, is_gate
 from preflight.options.options import Options
 from preflight.run.source import Source
 from preflight.run.stored import StoredRun
+from preflight.said import said
 
 JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "ending": 4}
 QUICK_KINDS = {"node", "cluster", "mesh", "ending"}
@@ -23,7 +24,7 @@ def why_left_out(check: Check, checks: Mapping[str, Check], options: Options, so
         return "green in the last run"
     if subjects and check.id.split(".")[0] not in subjects:
         verbs = [verb for subject, verb in VERB_OF.items() if subject in subjects]
-        return f"verb {verbs[0]}" if verbs else f"only {', '.join(subjects)}"
+        return said("verb {verbs}", verbs[0]) if verbs else said("only {subjects}", ", ".join(subjects))
     if isinstance(source, StoredRun) and not subjects:
         reason = source.why_not_asked(check.id, check.kind)
         if reason:

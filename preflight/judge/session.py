@@ -43,6 +43,7 @@ from preflight.run.live import Run
 from preflight.run.notify import notify
 from preflight.run.progress import on_terminal
 from preflight.run.source import ReportedSource
+from preflight.said import said
 
 OURS = (*KINDS, "settings")
 CODE_CHECK = "run.code_is_that_of_preflight"  # of no node: an error where it is not
@@ -124,8 +125,10 @@ class Checking(Fixtures):
 
     def pytest_report_header(self) -> str:
         """What runs against which hosts, and the long names of options that others have taken."""
-        others = [f"use --preflight-{name} (another plugin has --{name})" for name in self.taken if name != "hosts"]
-        return f"preflight: {hosts.fold(self.source.names)}" + "".join(f"; {other}" for other in others)
+        others = [
+            said("use --preflight-{name} (another plugin has --{name})", name) for name in self.taken if name != "hosts"
+        ]
+        return said("preflight: {names}", hosts.fold(self.source.names)) + "".join(f"; {other}" for other in others)
 
     def pytest_sessionstart(self) -> None:
         """Catch the signals, and leave a report that says error until there is a better one."""
@@ -146,7 +149,7 @@ class Checking(Fixtures):
             self.broken_files.add(path)
         elif report.skipped:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "Skipped"
-            self.skipped_files[path] = f"skipped: {reason.removeprefix('Skipped: ')}"
+            self.skipped_files[path] = said("skipped: {removeprefix}", reason.removeprefix("Skipped: "))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection(self) -> Generator[None, object, object]:
@@ -158,11 +161,13 @@ class Checking(Fixtures):
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Order the checks by what they wait for, and refuse shapes that cannot be judged per node."""
         for hiding, second in hidden(self.config.args, self.config.invocation_params.dir).items():
-            raise pytest.UsageError(f"two checks are called {hiding}: {second} is the second")
+            raise pytest.UsageError(said("two checks are called {hiding}: {second} is the second", hiding, second))
         for item in items:
             check = self.own.check(item) or check_of(item)
             if check.id in self.checks:
-                raise pytest.UsageError(f"two checks are called {check.id}: {item.nodeid} is the second")
+                raise pytest.UsageError(
+                    said("two checks are called {id}: {nodeid} is the second", check.id, item.nodeid)
+                )
             self.checks[check.id] = check
         for item in items:
             reason = why_left_out(self.checks[id_of(item)], self.checks, self.options, self.source)
@@ -257,7 +262,9 @@ class Checking(Fixtures):
         worst = max(findings, key=lambda finding: SEVERITY[finding.counted], default=None)
         if worst is not None and worst.counted in {Verdict.FAIL, Verdict.ERROR}:
             message = printable(worst.message)  # pytest prints it as it is, with -rA whatever our summary leaves out
-            pytest.fail(f"{worst.verdict}: {hosts.fold(worst.nodes)}: {message}", pytrace=False)
+            pytest.fail(
+                said("{verdict}: {nodes}: {message}", worst.verdict, hosts.fold(worst.nodes), message), pytrace=False
+            )
         if worst is not None and worst.verdict is Verdict.SKIP:
             pytest.skip(printable(worst.message))
         return True
@@ -338,8 +345,8 @@ class Checking(Fixtures):
         if not self.changed and self.ledger.waive is not self._waive:
             self.changed = "Ledger.waive"
         if self.changed:
-            words = f"{self.changed} was replaced during the run: trust none of its verdicts"
-            print(f"preflight: {words}", file=sys.stderr)
+            words = said("{changed} was replaced during the run: trust none of its verdicts", self.changed)
+            print(said("preflight: {words}", words), file=sys.stderr)
             with contextlib.suppress(Exception):  # it may be this that was replaced; the exit code does not need it
                 self.ledger.record(Finding(CODE_CHECK, Verdict.ERROR, (), words, REPLACED_FIX))
 
@@ -350,7 +357,7 @@ class Checking(Fixtures):
             try:
                 failed = notify(self.options.notify, read_json(stored_at))
             except UsageError as error:
-                failed = f"warning: --notify: {error}"
+                failed = said("warning: --notify: {error}", error)
             self.text += f"{failed}\n" if failed else ""
 
     def pytest_unconfigure(self) -> None:
@@ -362,11 +369,11 @@ class Checking(Fixtures):
     def _why_unfinished(self) -> str:
         stopped_by = self.stopping.number
         if stopped_by == signal.SIGALRM:
-            return f"the deadline of {self.options.deadline_seconds:g} s was reached"
+            return said("the deadline of {deadline_seconds:g} s was reached", self.options.deadline_seconds)
         if stopped_by:
-            return f"stopped by {signal.Signals(stopped_by).name}"
+            return said("stopped by {name}", signal.Signals(stopped_by).name)
         if self.collection_errors:
-            return f"{self.collection_errors[0]} could not be collected"
+            return said("{collection_errors} could not be collected", self.collection_errors[0])
         return self.broken_because or "the run ended before this check"
 
     def _code(self, session: pytest.Session) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from preflight.errors import BadReply
+from preflight.said import said
 from preflight.transport import TRANSPORTS, written_for
 from preflight.transport.kubernetes import Kubernetes
 from preflight.transport.ssh import Ssh, login_of
@@ -58,14 +59,18 @@ class Loss(NamedTuple):
     @property
     def message(self) -> str:
         """What there is to say of them."""
-        where = f"{self.rack}: {len(self.nodes)} of {self.of} nodes " if self.rack else ""
-        return f"{where}not reached: {self.reason}"
+        where = said("{rack}: {nodes} of {of} nodes ", self.rack, len(self.nodes), self.of) if self.rack else ""
+        return said("{where}not reached: {reason}", where, self.reason)
 
     @property
     def message_of_its_end(self) -> str:
         """What there is to say where they answered at first, and `reason` says what is not measured for it."""
         lost = len(self.nodes)
-        return f"{self.rack}: {lost} of {self.of} nodes: {self.reason}" if self.rack else self.reason
+        return (
+            said("{rack}: {lost} of {of} nodes: {reason}", self.rack, lost, self.of, self.reason)
+            if self.rack
+            else self.reason
+        )
 
 
 def losses(failures: Mapping[str, str], racks: Mapping[str, str]) -> tuple[Loss, ...]:
@@ -109,7 +114,11 @@ def without_name(reason: str, name: str) -> str:
 def way_back(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, str]) -> str:
     """What to do about a loss; `transports` and `logins` say of a node by what it is reached, and as HOSTS has it."""
     by_hand = _of_reason(loss, transports, logins)
-    return f"look at the switch and the power of {loss.rack} first; else {by_hand}" if loss.rack else by_hand
+    return (
+        said("look at the switch and the power of {rack} first; else {by_hand}", loss.rack, by_hand)
+        if loss.rack
+        else by_hand
+    )
 
 
 def _of_reason(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, str]) -> str:
@@ -124,25 +133,31 @@ def _of_reason(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, s
         )
     has_torch = re.search(r"\(there (\S+) has torch \S+\)$", reason)
     if has_torch:
-        return f"`--python={has_torch[1]}`, which has torch there, {OF_A_HOSTFILE}, then run again"
+        return said(
+            "`--python={has_torch}`, which has torch there, {OF_A_HOSTFILE}, then run again",
+            has_torch[1],
+            OF_A_HOSTFILE,
+        )
     if "give --python PATH" in reason:
         words = "`--python PATH` with the full path of a Python of 3.9 or newer on the nodes named"
-        return f"{words}, {OF_A_HOSTFILE}, then run again"
+        return said("{words}, {OF_A_HOSTFILE}, then run again", words, OF_A_HOSTFILE)
     command = re.search(r": (ssh(?:-copy-id)? [-\w@.:\[\]<> ]+)$", reason)
     if command and command[1].startswith("ssh-copy-id"):
-        return f"`{command[1]}`, then run again; {REFUSED_WITH_A_KEY}"
+        return said("`{command}`, then run again; {REFUSED_WITH_A_KEY}", command[1], REFUSED_WITH_A_KEY)
     if command:  # with the user and the port that HOSTS gave
-        return f"`{command[1]}`, then run again"
+        return said("`{command}`, then run again", command[1])
     transport = TRANSPORTS.get(transports.get(first, ""), written_for(first))
     ends_with_a_fix = transport.name == Kubernetes.name or "(srun: " in reason
     if ends_with_a_fix and "; " in reason:
         return reason.rpartition("; ")[2].rstrip(")") + ", then run again"
     if transport.name == Ssh.name and NO_PYTHON in reason:
         login = login_of(logins.get(first, first) if len(loss.nodes) == 1 else ANY)
-        ends_early = (
-            f"`ssh {login} echo here` must print `here` at once: else a startup file there (~/.bashrc, ~/.profile)"
-            " ends, waits or starts another shell, the account has no usable shell (`getent passwd`), or sshd starts"
-            " a command of its own (ForceCommand, `command=` in authorized_keys); then run again"
+        ends_early = said(
+            "`ssh {login} echo here` must print `here` at once: else a startup file there (~/.bashrc, "
+            "~/.profile) ends, waits or starts another shell, the account has no usable shell (`getent "
+            "passwd`), or sshd starts a command of its own (ForceCommand, `command=` in "
+            "authorized_keys); then run again",
+            login,
         )
         return next((fix for sign, fix in ANOTHER_SHELL if sign in reason), ends_early)
     return transport.log_in_hint(logins.get(first, first) if len(loss.nodes) == 1 else ANY)

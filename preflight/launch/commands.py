@@ -20,6 +20,7 @@ from preflight.launch.text.marks import UNKNOWN_MARK, Marks, is_firm, is_known
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import CONTAINERS, REMOTE, SHELLS, Command, Word, is_container
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 PYTHON_NAME = re.compile(r"python(\d(\.\d+)?)?")
 # Commands that mention a launcher without starting it.
@@ -120,11 +121,11 @@ def unjudged(command: Command, plan: Plan | None, marks: Marks) -> str:
     words = command.words
     if plan is not None:
         config = plan.setting("config_file")
-        lacking = f"{config} is not given" if isinstance(config, str) and not plan.config else ""
+        lacking = said("{config} is not given", config) if isinstance(config, str) and not plan.config else ""
         if plan.is_open and not plan.is_opaque:
             fields = (plan.nodes, plan.node_rank, plan.processes_per_node, plan.master_address)
             outside = dict.fromkeys(shown(held) for held in fields if isinstance(held, Unknown))
-            return f"{', '.join(outside)} come from outside"
+            return said("{outside} come from outside", ", ".join(outside))
         return (lacking or _hidden(words, marks)) if plan.is_opaque else ""
     names = [word.plain.rpartition("/")[2] for word in words]
     if names[0] in TALK or names[0].startswith("-") or command.is_opened:
@@ -132,18 +133,18 @@ def unjudged(command: Command, plan: Plan | None, marks: Marks) -> str:
     if not is_known(words[0].plain.rpartition("/")[2]) and any(
         name.startswith("--") or name.endswith(".py") for name in names[1:]
     ):
-        return f"what {marks.spelled(words[0].text)[:80]} stands for is unknown here"
+        return said("what {spelled} stands for is unknown here", marks.spelled(words[0].text)[:80])
     started = next((known for known in KNOWN if _stands_in(known, names)), ())
     if started:
         starter = next((name for name in names if name.endswith((".py", ".sh"))), names[0])
-        return f"{starter} starts `{' '.join(started)}` in a way of its own"
+        return said("{starter} starts `{started}` in a way of its own", starter, " ".join(started))
     return ""
 
 
 def _hidden(words: tuple[Word, ...], marks: Marks) -> str:
     unknown = [word for word in words if UNKNOWN_MARK.match(word.plain)]
     shown = dict.fromkeys(marks.spelled(word.text)[:60] for word in unknown)
-    return f"what {', '.join(list(shown)[:3])} stands for is unknown here" if shown else ""
+    return said("what {list} stands for is unknown here", ", ".join(list(shown)[:3])) if shown else ""
 
 
 def _stands_in(program: tuple[str, ...], names: list[str]) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from preflight.launch.field import Unknown, firm, value_of, words
 from preflight.launch.plan import Plan, fail, warn
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 ENGINES = ("docker", "podman", "nvidia-docker")
 # Options of `docker run` that stand alone; every other one has a value behind it.
@@ -121,8 +122,10 @@ def trouble(container: Container, plan: Plan, *, has_peers_here: bool = False) -
     bridge = container.network in ("", "bridge", "default") and not container.has_networks
     if several and bridge:
         ports = "; ports that are published are not those that NCCL and Gloo choose" if container.publishes else ""
-        message = (
-            f"{firm(plan.nodes)} nodes, and the container is behind Docker's bridge: no other node reaches it{ports}"
+        message = said(
+            "{firm} nodes, and the container is behind Docker's bridge: no other node reaches it{ports}",
+            firm(plan.nodes),
+            ports,
         )
         yield fail("containers_share_the_network", message, where, plan.where, fix=container.words["network"])
     is_large = container.ipc in ("host", "shareable") or container.ipc.startswith("container:") or container.shm
@@ -166,7 +169,7 @@ def in_containers(plan: Plan) -> Iterable[Finding]:
     lost = [name for name in left if name not in given and not _inside(plan, name)]
     if lost and not container.is_opaque:
         places = [held.where for name in lost if (held := plan.environment[name]) is not None]
-        message = f"{', '.join(lost)}: exported outside, and a container sees only what -e hands it"
+        message = said("{lost}: exported outside, and a container sees only what -e hands it", ", ".join(lost))
         fix = " ".join(f"-e {name}" for name in lost)
         yield warn("containers_get_the_variables", message, container.where, *places, fix=fix)
 
@@ -184,12 +187,17 @@ def _unset_inside(plan: Plan, container: Container) -> Iterable[Finding]:
         if held.in_container and name not in container.variables and name not in container.taken_along:
             lacking.setdefault(name, held.where)
         elif not held.in_container and name in container.variables and not held.hidden:
-            message = f"{name} is worked out outside the container, and -e sets it inside alone: it is empty"
+            message = said("{name} is worked out outside the container, and -e sets it inside alone: it is empty", name)
             fix = "bash -c '...', in single quotes"
             yield warn("containers_get_the_variables", message, held.where, container.where, fix=fix)
     if lacking:
         are, them = ("is", "it") if len(lacking) == 1 else ("are", "them")
-        message = f"{', '.join(lacking)} {are} worked out inside the container, and no -e gives {them} there: empty"
+        message = said(
+            "{lacking} {are} worked out inside the container, and no -e gives {them} there: empty",
+            ", ".join(lacking),
+            are,
+            them,
+        )
         fix = " ".join(f"-e {name}" for name in lacking)
         yield warn("containers_get_the_variables", message, *lacking.values(), container.where, fix=fix)
 

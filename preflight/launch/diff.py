@@ -11,6 +11,7 @@ from preflight.errors import UsageError
 from preflight.launch.fixes.trial import Reading, edited, holds
 from preflight.launch.rules.check import check_texts
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 ROUNDS = 4
 
@@ -45,7 +46,9 @@ def patch(texts: Mapping[str, str], after: Mapping[str, str]) -> str:
     for name, before in texts.items():
         path = os.path.relpath(name) if os.path.isabs(name) else os.path.normpath(name)
         lines = difflib.unified_diff(_lines(before), _lines(after[name]), f"a/{path}", f"b/{path}")
-        pieces.extend(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+        pieces.extend(
+            line if line.endswith("\n") else said("{line}\n\\ No newline at end of file\n", line) for line in lines
+        )
     return "".join(pieces)
 
 

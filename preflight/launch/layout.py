@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from preflight.errors import FactMissing, UsageError
+from preflight.said import said
 
 if TYPE_CHECKING:
     from preflight.facts.cluster import Cluster
@@ -104,7 +105,9 @@ def address_of(node: NodeFacts) -> str:
 def _harmless(node: NodeFacts, name: str) -> str:
     """The name, where it is one: a node that lies must not put commands into what is started on all."""
     if not NAMES.fullmatch(name):
-        raise UsageError(f"{node.name} has {ascii(name)[:80]}: no launch file is written with such a name")
+        raise UsageError(
+            said("{name} has {ascii}: no launch file is written with such a name", node.name, ascii(name)[:80])
+        )
     return name
 
 
@@ -120,7 +123,7 @@ def _free_port(node: NodeFacts) -> int:
     for port in candidates:
         if port not in taken and not low <= port <= high:
             return port
-    raise UsageError(f"no free port for rank 0 on {node.name}: name one in the files yourself")
+    raise UsageError(said("no free port for rank 0 on {name}: name one in the files yourself", node.name))
 
 
 def variables(node: NodeFacts) -> dict[str, str]:
@@ -156,7 +159,7 @@ def exports(values: Mapping[str, str]) -> str:
     lines = []
     for name, value in values.items():
         lines += [f"# {NOTES[name]}\n"] if name in NOTES and value.startswith("=") else []
-        lines.append(f"export {name}={_quoted(value)}\n")
+        lines.append(said("export {name}={quoted}\n", name, _quoted(value)))
     return "".join([*lines, DEBUG] if values else lines)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.ledger.findings import Edit, Finding, Verdict, Where
+from preflight.said import said
 from preflight.tables.launch_rules import VERDICTS
 
 if TYPE_CHECKING:
@@ -305,7 +306,9 @@ def problem(
 ) -> Finding:
     """A finding of a launch rule, its places in the order given and each once; KeyError for one of no known rule."""
     if str(verdict) not in VERDICTS[rule]:
-        raise ValueError(f"launch.{rule} gives {', '.join(VERDICTS[rule])}, and never {verdict}")
+        raise ValueError(
+            said("launch.{rule} gives {VERDICTS}, and never {verdict}", rule, ", ".join(VERDICTS[rule]), verdict)
+        )
     return Finding(f"launch.{rule}", verdict, nodes, message, fix, tuple(dict.fromkeys(where)), edits=edits)
 
 

@@ -19,6 +19,7 @@ from preflight.launch.reading.unset import with_unset
 from preflight.launch.text import form
 from preflight.launch.text.marks import clean
 from preflight.launch.text.shell import is_too_deep
+from preflight.said import said
 
 
 def read_files(patterns: Iterable[str]) -> LaunchFiles:
@@ -37,7 +38,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         texts[name] = text = meant(bundle, name, as_script(texts[name]) if is_makefile(name) else texts[name])
         if take(bundle, name, text) == "shell":
             if is_too_deep(text):
-                raise UsageError(f"{name}: nested too deep")
+                raise UsageError(said("{name}: nested too deep", name))
             scripts.append(name)
             bundle.problems.extend(form.carriage_returns(raw[name], name))
     judge_scripts(bundle, {name: texts[name] for name in scripts}, look_beside=look_beside)

@@ -14,6 +14,7 @@ from preflight.facts.node import NodeFacts
 from preflight.launch.field import Sourced, firm, value_of, words
 from preflight.launch.plan import LaunchFiles, Plan
 from preflight.redact import without_secrets
+from preflight.said import said
 
 RANKS_LIMIT = 4096
 
@@ -78,7 +79,7 @@ def folded(seats: Iterable[Sequence[object]]) -> list[Row]:
     if len(shown) <= ROWS_LIMIT:
         return shown
     left = len(shown) - ROWS_LIMIT
-    return [*shown[:ROWS_LIMIT], ("...", f"and {left} more", "", "", "", "")]
+    return [*shown[:ROWS_LIMIT], ("...", said("and {left} more", left), "", "", "", "")]
 
 
 def _one(rows: list[Row]) -> Row:
@@ -125,7 +126,7 @@ def _seat(rank: int, index: int, local: int, plan: Plan, facts: NodeFacts | None
             interface = facts.network.training_interface.name
     return Seat(
         rank,
-        facts.name if facts is not None else f"node {index}",
+        facts.name if facts is not None else said("node {index}", index),
         local,
         _device(plan, local, facts),
         interface,

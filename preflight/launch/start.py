@@ -10,6 +10,7 @@ from preflight.launch.job import Start, Starting
 from preflight.launch.launchers import LAUNCHERS
 from preflight.launch.plan import LaunchFiles, Plan
 from preflight.launch.rules.groups import Group, groups
+from preflight.said import said
 
 # What the launcher or the shell tells each rank, and no layer of the environment may.
 OF_A_RANK = words("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK MASTER_ADDR MASTER_PORT")
@@ -46,7 +47,7 @@ def _why_not(plan: Plan) -> str:
     around = next((row for row in LAUNCHERS.values() if row.claims(plan)), plan.launcher)
     reason = around.refusal or (around.refusal_around if around is not plan.launcher else "")
     if not reason and value_of(plan.rendezvous) not in (None, "static", "c10d", "env"):
-        reason = f"a rendezvous by {value_of(plan.rendezvous)} needs a server of its own"
+        reason = said("a rendezvous by {value_of} needs a server of its own", value_of(plan.rendezvous))
     reason = reason or plan.launcher.cannot_start(plan)
     return f"{_at(plan)}: {reason}" if reason else ""
 

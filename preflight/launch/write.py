@@ -12,6 +12,7 @@ from preflight.errors import UsageError
 from preflight.facts.cluster import Cluster
 from preflight.launch.launchers import LAUNCHERS, writable
 from preflight.launch.layout import layout_of
+from preflight.said import said
 
 
 def write_files(
@@ -30,14 +31,23 @@ def write_files(
     """
     row = LAUNCHERS.get(launcher)
     if row is None or row.write is None:
-        raise UsageError(f"--launcher {launcher}: launch files are written for {', '.join(writable())}")
+        raise UsageError(
+            said("--launcher {launcher}: launch files are written for {writable}", launcher, ", ".join(writable()))
+        )
     if like and not row.takes_like:
         keeping = " or ".join(name for name, other in LAUNCHERS.items() if other.takes_like)
-        raise UsageError(f"--like: keeps the settings of a file for {keeping}; --launcher {launcher} has none")
+        raise UsageError(
+            said(
+                "--like: keeps the settings of a file for {keeping}; --launcher {launcher} has none", keeping, launcher
+            )
+        )
     if not cluster.nodes or len(cluster) < cluster.asked:
         raise UsageError(
-            f"{len(cluster)} of {max(cluster.asked, 1)} hosts answered: launch files are written for all of"
-            " them or none"
+            said(
+                "{cluster} of {max} hosts answered: launch files are written for all of them or none",
+                len(cluster),
+                max(cluster.asked, 1),
+            )
         )
     layout = layout_of(cluster, folder, program, like, equal_ranks=row.equal_ranks, python=python, start_in=start_in)
     return row.write(layout)

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from preflight.ledger.findings import SEVERITY, Finding, Verdict
+from preflight.said import said
 
 BAD = (Verdict.FAIL, Verdict.ERROR)
 SPARE = "spare"
@@ -74,7 +75,11 @@ def best_nodes(
         if node not in good:
             reasons[node] = wrong.get(node, UNFINISHED)
         elif node not in best:
-            reasons[node] = f"{SPARE}, with warnings: {', '.join(warnings[node])}" if node in warnings else SPARE
+            reasons[node] = (
+                said("{SPARE}, with warnings: {warnings}", SPARE, ", ".join(warnings[node]))
+                if node in warnings
+                else SPARE
+            )
     return Choice(need, tuple(node for node in names if node in best), reasons)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from preflight.hosts import fold
 from preflight.ledger.findings import Finding, Verdict
+from preflight.said import joined, said
 
 # What must hold before a job is worth starting: one cause, reported once, instead of a hang in every later stage.
 # A word ending in a dot is a subject, whose every check gates; the others are ids of single checks.
@@ -81,9 +82,10 @@ class Gatekeeper:
         if not causes:
             return OPEN_GATE
         words = (
-            f"{check} on {fold(self._ordered(nodes_of({check: found})))}" for check, found in sorted(causes.items())
+            said("{check} on {ordered}", check, fold(self._ordered(nodes_of({check: found}))))
+            for check, found in sorted(causes.items())
         )
-        return Gate("; ".join(words), nodes_of(causes), min(causes))
+        return Gate(joined(words), nodes_of(causes), min(causes))
 
     def _gates(self, kind: str, check: str) -> bool:
         """Whether a check of this id has a say in whether a job of this kind starts."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from preflight.ledger.choice import concerning
 from preflight.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, worst
 from preflight.redact import without_secrets
+from preflight.said import said
 
 
 class Cell(NamedTuple):
@@ -69,17 +70,17 @@ class Ledger:
         A cell that is not expected, one that already has a verdict, and a pass or skip of no node are bugs of ours.
         """
         if not isinstance(finding.verdict, Verdict):
-            raise TypeError(f"{finding.check}: {finding.verdict!r} is not a Verdict")
+            raise TypeError(said("{check}: {verdict!r} is not a Verdict", finding.check, finding.verdict))
         if not finding.nodes and finding.verdict in (Verdict.PASS, Verdict.SKIP):
-            raise ValueError(f"{finding.check}: {finding.verdict} of no node")
+            raise ValueError(said("{check}: {verdict} of no node", finding.check, finding.verdict))
         if len(set(finding.nodes)) != len(finding.nodes):
-            raise ValueError(f"{finding.check} names a node twice: {finding.nodes}")
+            raise ValueError(said("{check} names a node twice: {nodes}", finding.check, finding.nodes))
         expected, left = self.expected.get(finding.check, frozenset()), self._left(finding.check)
         for node in finding.nodes:
             if node not in expected:
-                raise ValueError(f"{finding.check} is not expected of {node}")
+                raise ValueError(said("{check} is not expected of {node}", finding.check, node))
             if node not in left:
-                raise ValueError(f"{finding.check} judged {node} twice")
+                raise ValueError(said("{check} judged {node} twice", finding.check, node))
         counting = self.waive(_without_secrets(finding))
         left.difference_update(*(part.nodes for part in counting))
         self._open[finding.check] = left
@@ -107,7 +108,7 @@ class Ledger:
             nodes_of.setdefault(cell.check, []).append(cell.node)
         for check, nodes in nodes_of.items():
             names = tuple(sorted(nodes, key=lambda node: place.get(node, len(place))))
-            self.record(Finding(check, Verdict.ERROR, names, f"not measured: {reason}"))
+            self.record(Finding(check, Verdict.ERROR, names, said("not measured: {reason}", reason)))
 
     def verdict(self, *, fail_on_warn: bool = False) -> Verdict:
         """The verdict of the whole run: fail > error > warn > pass; skip means that nothing was judged.

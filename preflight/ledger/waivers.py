@@ -20,6 +20,7 @@ from typing import Any
 from preflight.errors import UsageError
 from preflight.hosts import parse_hosts
 from preflight.ledger.findings import Finding, Verdict
+from preflight.said import said
 
 KEYS = ("check", "nodes", "reason", "owner", "expires")
 EVERY_NODE = "*"
@@ -42,36 +43,42 @@ class Waiver:
 
     def text(self) -> str:
         """For whoever has to renew or remove it."""
-        return f"waiver of {self.check} by {self.owner} (until {self.expires})"
+        return said("waiver of {check} by {owner} (until {expires})", self.check, self.owner, self.expires)
 
 
 def parse_waivers(entries: object, *, source: str) -> tuple[Waiver, ...]:
     """The [[waivers]] of a file. Raises UsageError naming the first that cannot be."""
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise UsageError(f"{source}: waivers: wanted tables [[waivers]]")
-    return tuple(_parsed(entry, f"{source}: waiver {number}") for number, entry in enumerate(entries, 1))
+        raise UsageError(said("{source}: waivers: wanted tables [[waivers]]", source))
+    return tuple(
+        _parsed(entry, said("{source}: waiver {number}", source, number)) for number, entry in enumerate(entries, 1)
+    )
 
 
 def _parsed(entry: dict[str, Any], source: str) -> Waiver:
     for key in (*KEYS, *entry):
         if key not in entry:
-            raise UsageError(f"{source}: {key} is missing; wanted {', '.join(KEYS)}")
+            raise UsageError(said("{source}: {key} is missing; wanted {KEYS}", source, key, ", ".join(KEYS)))
         if key not in KEYS:
-            raise UsageError(f"{source}: unknown key {key[:80]!r}; wanted {', '.join(KEYS)}")
+            raise UsageError(said("{source}: unknown key {key!r}; wanted {KEYS}", source, key[:80], ", ".join(KEYS)))
     for key in KEYS[:-1]:
         if not isinstance(entry[key], str) or not entry[key].strip():
-            raise UsageError(f"{source}: {key}: wanted a text, got {str(entry[key])[:80]!r}")
+            raise UsageError(said("{source}: {key}: wanted a text, got {entry!r}", source, key, str(entry[key])[:80]))
     try:
         expires = entry["expires"]
         day = expires if type(expires) is date else date.fromisoformat(expires)
     except (TypeError, ValueError):
         raise UsageError(
-            f"{source}: expires: wanted a day such as 2026-12-31, got {str(entry['expires'])[:80]!r}"
+            said(
+                "{source}: expires: wanted a day such as 2026-12-31, got {entry!r}", source, str(entry["expires"])[:80]
+            )
         ) from None
     try:
         nodes = () if entry["nodes"] == EVERY_NODE else tuple(host.name for host in parse_hosts(entry["nodes"]))
     except UsageError as error:
-        raise UsageError(f"{source}: nodes: {str(error).removeprefix('--hosts: ')}") from None
+        raise UsageError(
+            said("{source}: nodes: {removeprefix}", source, str(error).removeprefix("--hosts: "))
+        ) from None
     return Waiver(entry["check"], nodes, entry["reason"], entry["owner"], day)
 
 
@@ -93,7 +100,9 @@ def waive(finding: Finding, waivers: Iterable[Waiver], *, today: date) -> tuple[
 
 
 def _waived(message: str, waiver: Waiver) -> str:
-    return f"{message} (waived by {waiver.owner} until {waiver.expires}: {waiver.reason})"
+    return said(
+        "{message} (waived by {owner} until {expires}: {reason})", message, waiver.owner, waiver.expires, waiver.reason
+    )
 
 
 def remarks(
@@ -105,9 +114,11 @@ def remarks(
     lines = []
     for waiver in waivers:
         if waiver.expires < today:
-            lines.append(f"{waiver.text()} has expired and no longer holds: {waiver.reason}")
+            lines.append(said("{text} has expired and no longer holds: {reason}", waiver.text(), waiver.reason))
         elif waiver.check not in left_out and not any(
             waiver.is_about(finding, node) for finding in found for node in finding.nodes
         ):
-            lines.append(f"{waiver.text()} matches nothing that was found: remove it, or correct its check or nodes")
+            lines.append(
+                said("{text} matches nothing that was found: remove it, or correct its check or nodes", waiver.text())
+            )
     return tuple(lines)

@@ -26,6 +26,7 @@ from preflight.measure.streams import search as search_streams
 from preflight.options.settings import Settings
 from preflight.options.sweep import Sweep
 from preflight.results import RING, Bench, Disputed, Expected, RankReport, Result, Slow, Stream, Transport
+from preflight.said import joined, said
 from preflight.session.connection import Session
 
 JOIN_SECONDS = 30
@@ -197,9 +198,10 @@ async def _ended(sessions: dict[str, Session], job: Job, plan: Plan) -> Outcome:
         return dataclasses.replace(outcome, failure=why, guilty=nodes)
     before = {} if untrue else {record["op"]: record for record in outcome.records("result")}
     if outcome.failure and before:  # the results do not count, but they show how far the ranks came
-        measured = ", ".join(f"{op} of {one['bytes']} bytes" for op, one in before.items())
+        measured = joined([said("{op} of {one} bytes", op, one["bytes"]) for op, one in before.items()], ", ")
         return dataclasses.replace(
-            outcome, failure=f"{outcome.failure}; measured before it failed, at last: {measured}"
+            outcome,
+            failure=said("{failure}; measured before it failed, at last: {measured}", outcome.failure, measured),
         )
     return outcome
 
@@ -218,7 +220,12 @@ def _as_reported(
         slow=(),
         ranks=tuple(_rank(record, node_of) for record in outcome.records("joined")),
         left_out=tuple(
-            f"{one['op']} of up to {one['bytes']} bytes: the ranks have room for {one['room_bytes']}"
+            said(
+                "{one} of up to {one2} bytes: the ranks have room for {one3}",
+                one["op"],
+                one["bytes"],
+                one["room_bytes"],
+            )
             for one in outcome.records("left_out")
         ),
         not_measured=outcome.failure,
@@ -236,8 +243,10 @@ def _of_devices(found: devices.DeviceResults) -> dict[str, Any]:
 
 def _progress(record: dict[str, Any]) -> str:
     """A record of progress, in words for the person who waits."""
-    what = f"{record['op']} of {record['bytes']} bytes, {record['iterations']} iterations"
-    return f"{what}, at most {record['seconds_left']:.0f} s left"
+    what = said(
+        "{record} of {record2} bytes, {record3} iterations", record["op"], record["bytes"], record["iterations"]
+    )
+    return said("{what}, at most {record:.0f} s left", what, record["seconds_left"])
 
 
 def _transport(record: dict[str, Any], node_of: dict[int, str]) -> Transport:

@@ -9,6 +9,7 @@ from preflight.jobs.outcome import Outcome, RankStory
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
 from preflight.results import Device, NoDevice
+from preflight.said import said
 from preflight.session.connection import Session
 
 SECONDS = 120.0  # for the whole job: mostly the import of torch, which may be slow and is judged elsewhere
@@ -64,16 +65,26 @@ def _without(story: RankStory, outcome: Outcome) -> NoDevice:
     place = story.placement
     record: dict[str, Any] = next((one for one in story.records if one.get("record") == "no_device"), {})
     if not record:
-        silent = f"rank {place.rank} said nothing of its GPU by itself"
-        why = f"rank {place.rank}: {story.error}" if story.error else outcome.failure or silent
+        silent = said("rank {rank} said nothing of its GPU by itself", place.rank)
+        why = said("rank {rank}: {error}", place.rank, story.error) if story.error else outcome.failure or silent
         return NoDevice(rank=place.rank, node=place.node, why=why)
     free, memory, wanted = (record[name] >> 20 for name in ("free_bytes", "memory_bytes", "wanted_bytes"))
     is_too_small = record["memory_bytes"] < record["wanted_bytes"] + OWN_BYTES
     title = f"{record['device']} ({record['model']})"
-    why = f"{title} has {memory} MiB, and {free} of them free; measuring it by itself takes {wanted}"
+    why = said(
+        "{title} has {memory} MiB, and {free} of them free; measuring it by itself takes {wanted}",
+        title,
+        memory,
+        free,
+        wanted,
+    )
     if not is_too_small:
-        why = (
-            f"other processes fill {title}: {free} of its {memory} MiB are free, measuring it by itself takes {wanted}"
+        why = said(
+            "other processes fill {title}: {free} of its {memory} MiB are free, measuring it by itself takes {wanted}",
+            title,
+            free,
+            memory,
+            wanted,
         )
     return NoDevice(rank=place.rank, node=place.node, why=why, device=record["device"], is_too_small=is_too_small)
 

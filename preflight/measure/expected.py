@@ -15,6 +15,7 @@ from preflight.hosts import fold
 from preflight.measure.links import NVLS_PLATEAU_BYTES, TCP_STREAM_SURE_GBITS, Inside, Uplink, added_up
 from preflight.measure.slow import usual as usual_stream
 from preflight.results import Expected, Stream
+from preflight.said import said
 
 LEAST_OF_ALL_TO_ALL = 0.6  # many flows at once: what is left depends on the switches, and on the number of ranks
 SWITCHED = ("NVLS", "COLLNET")  # algorithms in which switches add up
@@ -74,20 +75,28 @@ def expected(nodes: Mapping[str, Node], use: Use, streams: Sequence[Stream] = ()
     lines = _ports(weakest, uplink)
     factor, words = _factor(use, -(-len(nodes) // use.together))
     network = uplink.gbytes_per_s * factor * use.together
-    lines += [f"NVLink joins {use.together} nodes each, which bring their ports together"] * (use.together > 1)
+    lines += [said("NVLink joins {together} nodes each, which bring their ports together", use.together)] * (
+        use.together > 1
+    )
     lines.append(f"{words}: {network:.5g} GB/s")
     # Between racks healthy clusters differ most: 346 GB/s over 20 of them, 740 over one (CoreWeave).
     usual, least = network, uplink.least * network / use.together
     if use.ranks_per_node < nodes[weakest].gpus:
-        lines.append(f"{use.ranks_per_node} of {nodes[weakest].gpus} GPUs a node use their share of the ports")
+        lines.append(
+            said(
+                "{ranks_per_node} of {gpus} GPUs a node use their share of the ports",
+                use.ranks_per_node,
+                nodes[weakest].gpus,
+            )
+        )
     if use.ranks_per_node > 1:
         slowest = min(nodes, key=lambda name: _inside(nodes[name].inside, use)[0])
         inside, at_least, by = _inside(nodes[slowest].inside, use)
         if inside < usual:
-            lines.append(f"within {slowest} it runs over {by} at {inside:.5g} GB/s")
+            lines.append(said("within {slowest} it runs over {by} at {inside:.5g} GB/s", slowest, by, inside))
         usual, least = min(usual, inside), min(least, at_least)
         if at_least < uplink.least * network / use.together and at_least < inside:
-            lines.append(f"what {by or 'the way between GPUs'} carries differs among healthy nodes")
+            lines.append(said("what {by} carries differs among healthy nodes", by or "the way between GPUs"))
     if uplink.reason:
         lines.append(uplink.reason)
     bound = _bound(nodes, use, lines)
@@ -95,7 +104,9 @@ def expected(nodes: Mapping[str, Node], use: Use, streams: Sequence[Stream] = ()
     if is_fast_tcp and streams and usual_stream(streams) < usual:
         usual = usual_stream(streams)
         least = min(least, usual)
-        lines.append(f"raw TCP, median of each node's best: {usual:.5g} GB/s is what a processor drives here")
+        lines.append(
+            said("raw TCP, median of each node's best: {usual:.5g} GB/s is what a processor drives here", usual)
+        )
     return _expectation(usual, least, bound, lines)
 
 
@@ -109,18 +120,18 @@ def within(nodes: Mapping[str, Node], use: Use) -> Expected | None:
     figure, least, by = _inside(inside, use)
     if use.op == "sendrecv":
         figure, least = inside.pair, min(inside.pair, inside.least)
-    lines = [f"within {weakest} it runs over {by} at {figure:.5g} GB/s"]
+    lines = [said("within {weakest} it runs over {by} at {figure:.5g} GB/s", weakest, by, figure)]
     if least < figure:
-        lines.append(f"what {by} carries differs among healthy nodes")
+        lines.append(said("what {by} carries differs among healthy nodes", by))
     bound = None
     if inside.kind == "NVLink":
         # Where the switch adds up (NVLS), each GPU sends its data once instead of 2(n-1)/n times.
         factor = 2 * (use.ranks_per_node - 1) / use.ranks_per_node
         bound = inside.most * factor
-        words = f"a switch that adds up gives at most {inside.most:.5g} x 2(n-1)/n = {factor:.4g}"
+        words = said("a switch that adds up gives at most {most:.5g} x 2(n-1)/n = {factor:.4g}", inside.most, factor)
         lines.append(f"{words}: {bound:.5g} GB/s")
     else:
-        lines.append(f"no upper limit is known for {inside.kind}")
+        lines.append(said("no upper limit is known for {kind}", inside.kind))
     return _expectation(figure, least, bound, lines)
 
 
@@ -128,7 +139,7 @@ def _expectation(usual: float, least: float, bound: float | None, lines: list[st
     """The expectation: the figure, or only its floor."""
     is_floor = least < 0.95 * usual
     if is_floor:
-        lines.append(f"so it is only compared with a floor of {least:.5g} GB/s")
+        lines.append(said("so it is only compared with a floor of {least:.5g} GB/s", least))
     figure = least if is_floor else usual
     return Expected(busbw_gbytes_per_s=figure, bound_gbytes_per_s=bound, derivation=tuple(lines), is_floor=is_floor)
 
@@ -136,7 +147,9 @@ def _expectation(usual: float, least: float, bound: float | None, lines: list[st
 def _ports(name: str, uplink: Uplink) -> list[str]:
     lines = [f"{name}: {nic}" for nic in uplink.nics]
     if len(lines) > 1:
-        lines.append(f"{name}: {len(lines)} ports together {uplink.gbytes_per_s:.5g} GB/s")
+        lines.append(
+            said("{name}: {lines} ports together {gbytes_per_s:.5g} GB/s", name, len(lines), uplink.gbytes_per_s)
+        )
     return lines
 
 
@@ -152,20 +165,24 @@ def _factor(use: Use, nodes: int) -> tuple[float, str]:
     """Bus bandwidth over what a node sends, and the words for it."""
     n, g = use.world_size, use.ranks_per_node * use.together
     if use.op == "all_reduce" and use.name.startswith(SWITCHED) and use.name != "NVLS_TREE":
-        words = f"switches add up ({use.name}), so a node sends its data once, x 2(n-1)/n = {n - 1}/{n / 2:g}"
+        words = said(
+            "switches add up ({name}), so a node sends its data once, x 2(n-1)/n = {n}/{n2:g}", use.name, n - 1, n / 2
+        )
         return 2 * (n - 1) / n, words
     if use.op == "all_reduce" and use.name in ("TREE", "NVLS_TREE") and nodes == 2:
-        words = f"a tree ({use.name}) over 2 nodes reduces within them first, x (n-1)/(n-g) = {n - 1}/{n - g}"
+        words = said(
+            "a tree ({name}) over 2 nodes reduces within them first, x (n-1)/(n-g) = {n}/{n2}", use.name, n - 1, n - g
+        )
         return (n - 1) / (n - g), words
-    kind = f"{use.name} over" if use.name not in ("", "RING") else "a ring over"
-    return 1.0, f"{kind} {nodes} nodes runs at the least of them"
+    kind = said("{name} over", use.name) if use.name not in ("", "RING") else "a ring over"
+    return 1.0, said("{kind} {nodes} nodes runs at the least of them", kind, nodes)
 
 
 def _inside(inside: Inside, use: Use) -> tuple[float, float, str]:
     """What is usual within a node, the least of it, and the link that carries it."""
     if use.op == "all_reduce" and use.name in ("NVLS", "NVLS_TREE") and inside.nvls:
         figure = inside.nvls * (inside.nvls_below if use.size_bytes < NVLS_PLATEAU_BYTES else 1.0)
-        return figure, figure, f"{inside.kind} with NVLS"
+        return figure, figure, said("{kind} with NVLS", inside.kind)
     return inside.ring, inside.least, inside.kind
 
 
@@ -179,10 +196,10 @@ def _bound(nodes: Mapping[str, Node], use: Use, lines: list[str]) -> float | Non
         return None
     n, g = use.world_size, use.ranks_per_node
     factor = (n - 1) / (n - g)
-    words = f"at most x (n-1)/(n-g) = {n - 1}/{n - g}"
+    words = said("at most x (n-1)/(n-g) = {n}/{n2}", n - 1, n - g)
     by_switches = use.is_nccl and use.op == "all_reduce" and use.name not in ("RING", "TREE", "NVLS_TREE", "PAT")
     if by_switches and 2 * (n - 1) / n > factor:
-        factor, words = 2 * (n - 1) / n, f"at most, where switches add up, x 2(n-1)/n = {n - 1}/{n / 2:g}"
+        factor, words = 2 * (n - 1) / n, said("at most, where switches add up, x 2(n-1)/n = {n}/{n2:g}", n - 1, n / 2)
     bound = min(node.uplink.gbytes_per_s for node in nodes.values()) * factor
     lines.append(f"{words}: {bound:.5g} GB/s")
     return bound
@@ -198,7 +215,10 @@ def _by_the_ports_of_one_gpu(nodes: Mapping[str, Node], use: Use) -> Expected:
     n, g = use.world_size, use.ranks_per_node
     weakest = min(nodes, key=lambda name: of_one(nodes[name]).gbytes_per_s)
     uplink, whole = of_one(nodes[weakest]), min(node.uplink.gbytes_per_s for node in nodes.values())
-    lines = [*_ports(weakest, uplink), f"{use.op} goes over the ports of one GPU: {uplink.gbytes_per_s:.5g} GB/s"]
+    lines = [
+        *_ports(weakest, uplink),
+        said("{op} goes over the ports of one GPU: {gbytes_per_s:.5g} GB/s", use.op, uplink.gbytes_per_s),
+    ]
     usual, least, bound = uplink.gbytes_per_s, uplink.least * uplink.gbytes_per_s, whole
     if use.op == "all_to_all":
         usual, bound = min(usual, whole / g), whole / g * (n - 1) / (n - g * use.together)
@@ -208,7 +228,7 @@ def _by_the_ports_of_one_gpu(nodes: Mapping[str, Node], use: Use) -> Expected:
         pair = min(node.inside.pair for node in nodes.values())
         sure = min(node.inside.least for node in nodes.values())
         if pair < usual:
-            lines.append(f"from GPU to GPU within a node: {pair:.5g} GB/s")
+            lines.append(said("from GPU to GPU within a node: {pair:.5g} GB/s", pair))
         usual, least = min(usual, pair), min(least, pair, sure)
     is_bounded = all(node.uplink.is_bounded for node in nodes.values())
     if uplink.reason:
@@ -224,7 +244,12 @@ def _over_a_rack(nodes: Mapping[str, Node], use: Use) -> Expected | None:
     adds_up = use.op == "all_reduce" and use.name in ("NVLS", "NVLS_TREE") and bool(inside.racks)
     figure = inside.pair if use.op == "sendrecv" else inside.ring
     figure, least = _added_up_in_rack(inside.racks, use.world_size) if adds_up else (figure, figure)
-    line = f"NVLink joins the {len(nodes)} nodes (MNNVL){' with NVLS' if adds_up else ''}: {figure:.5g} GB/s"
+    line = said(
+        "NVLink joins the {nodes} nodes (MNNVL){adds_up}: {figure:.5g} GB/s",
+        len(nodes),
+        " with NVLS" if adds_up else "",
+        figure,
+    )
     return _expectation(figure, least, None, [line])
 
 
@@ -241,15 +266,15 @@ def _by_streams(nodes: Mapping[str, Node], unknown: list[str], streams: Sequence
         return None
     usual = usual_stream(streams)
     reasons = ", ".join(dict.fromkeys(filter(None, (nodes[name].uplink.reason for name in unknown))))
-    unknown_rates = f"no link rate is known on {fold(unknown)}"
+    unknown_rates = said("no link rate is known on {unknown}", fold(unknown))
     if reasons:
-        unknown_rates = f"no link rate is known on {fold(unknown)}: {reasons}"
+        unknown_rates = said("no link rate is known on {unknown}: {reasons}", fold(unknown), reasons)
     return Expected(
         busbw_gbytes_per_s=usual,
         bound_gbytes_per_s=None,
         is_by_streams=True,
         derivation=(
             unknown_rates,
-            f"raw TCP, median of each node's best: {usual:.5g} GB/s",
+            said("raw TCP, median of each node's best: {usual:.5g} GB/s", usual),
         ),
     )

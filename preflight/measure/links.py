@@ -20,6 +20,7 @@ from preflight.facts.subjects.gpu import Gpu
 from preflight.facts.subjects.network import Interface
 from preflight.facts.value import Missing
 from preflight.results import Transport
+from preflight.said import said
 
 if TYPE_CHECKING:
     from preflight.facts.node import NodeFacts
@@ -108,10 +109,14 @@ class Nic:
         return min(self.rate_gbits / 8 * self.efficiency / self.functions, self.slot_gbytes_per_s)
 
     def __str__(self) -> str:
-        share = f"{self.efficiency:.4f} ({self.transport}, mtu {self.mtu_bytes})"
+        share = said("{efficiency:.4f} ({transport}, mtu {mtu_bytes})", self.efficiency, self.transport, self.mtu_bytes)
         wire = self.rate_gbits / 8 * self.efficiency / self.functions
-        share += f" / {self.functions} functions of one cable" if self.functions > 1 else ""
-        slot = f", but its PCIe slot carries {self.slot_gbytes_per_s:.5g}" if self.slot_gbytes_per_s < wire else ""
+        share += said(" / {functions} functions of one cable", self.functions) if self.functions > 1 else ""
+        slot = (
+            said(", but its PCIe slot carries {slot_gbytes_per_s:.5g}", self.slot_gbytes_per_s)
+            if self.slot_gbytes_per_s < wire
+            else ""
+        )
         return f"{self.name} {self.rate_gbits:g} Gbit/s / 8 x {share} = {wire:.5g} GB/s{slot}"
 
 
@@ -286,8 +291,12 @@ def _of_plugin(node: NodeFacts, network: str, ports: tuple[Nic, ...]) -> Uplink:
     else:
         nics = ports or tuple(_tcp(one) for one in up if one.name != own)
     if not nics:
-        raise FactMissing("rate", f"which ports the network {network} of NCCL drives is not known", "absent")
-    return Uplink(nics, LEAST_OF_PLUGIN, f"how fast the network {network} of NCCL drives them is not known", False)
+        raise FactMissing(
+            "rate", said("which ports the network {network} of NCCL drives is not known", network), "absent"
+        )
+    return Uplink(
+        nics, LEAST_OF_PLUGIN, said("how fast the network {network} of NCCL drives them is not known", network), False
+    )
 
 
 def _fastest(nics: tuple[Nic, ...]) -> tuple[Nic, ...]:
@@ -302,7 +311,7 @@ def _tcp(interface: Interface) -> Nic:
 def _rate(hca: Hca) -> float:
     rate = hca.port.rate_gbps
     if isinstance(rate, Missing):
-        raise FactMissing(f"rate of {hca.name}", rate.missing, rate.kind)
+        raise FactMissing(said("rate of {name}", hca.name), rate.missing, rate.kind)
     return rate
 
 
@@ -314,7 +323,7 @@ def _rdma(hca: Hca, node: NodeFacts, *, sharing: int, functions: int) -> Nic:
         return Nic(hca.name, rate, "InfiniBand", 4096 if isinstance(mtu, Missing) else mtu, slot, functions)
     netdevs = [gid.netdev for gid in hca.port.gids if not isinstance(gid.netdev, Missing)]
     if not netdevs:
-        raise FactMissing(f"MTU of {hca.name}", "no netdev in its GID table", "absent")
+        raise FactMissing(said("MTU of {name}", hca.name), "no netdev in its GID table", "absent")
     # RoCE's MTU is the largest power of two that fits the netdev's with its headers.
     room = node.network.interface(netdevs[0]).mtu - 58
     mtu = next((mtu for mtu in ROCE_MTUS if mtu <= room), ROCE_MTUS[-1])

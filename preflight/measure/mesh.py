@@ -13,6 +13,7 @@ from preflight.errors import BadReply, HostError, TimedOut
 from preflight.facts.neighbours import Pair, pairs
 from preflight.measure.blame import blame
 from preflight.results import Edge, Filter, Mesh, Way
+from preflight.said import said
 from preflight.session import replies
 from preflight.session.connection import Call, Session
 from preflight.session.fleet import of_host
@@ -105,13 +106,17 @@ def combine(tried: Sequence[Pair], results: Mapping[str, Mapping[str, Any]], *, 
     for source, target in tried:
         edge = outcomes.get((source, target))
         if edge is None:
-            failed.append(Edge(source=source, target=target, port=0, reason="local", detail=f"{source} gave no result"))
+            failed.append(
+                Edge(
+                    source=source, target=target, port=0, reason="local", detail=said("{source} gave no result", source)
+                )
+            )
         elif edge["outcome"] != "ok":
             failed.append(
                 Edge(source=source, target=target, port=edge["port"], reason=edge["outcome"], detail=edge["detail"])
             )
         elif source not in heard.get(target, set()):
-            detail = f"{source} had the right answer, but {target} does not say it heard {source}"
+            detail = said("{source} had the right answer, but {target} does not say it heard {source}", source, target)
             failed.append(Edge(source=source, target=target, port=edge["port"], reason="not_attested", detail=detail))
     names = tuple(dict.fromkeys(name for pair in tried for name in pair))
     return Mesh(
@@ -196,7 +201,7 @@ async def run(sessions: dict[str, Session], addresses: dict[str, str], *, full: 
         try:
             return await asyncio.wait_for(calls[node].first("listening", Any), until)
         except asyncio.TimeoutError:
-            raise TimedOut(node, f"it did not say within {until:.0f} s at which port it listens") from None
+            raise TimedOut(node, said("it did not say within {until:.0f} s at which port it listens", until)) from None
 
     async def connect(node: str, order: dict[str, Any]) -> None:
         await calls[node].send(order)

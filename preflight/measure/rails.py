@@ -21,6 +21,7 @@ from preflight.launch.job import Job
 from preflight.measure import slow
 from preflight.measure.blame import agreed, disputes
 from preflight.results import Disputed, Part, Slow, Stream
+from preflight.said import said
 from preflight.session.connection import Session
 
 START_SECONDS = 60.0  # of the ranks, import of torch included
@@ -54,7 +55,7 @@ def spaces(job: Job) -> tuple[Space, ...]:
     for place in job.placements:
         rails.setdefault(place.local_rank, {})[place.node] = place.rank
         nodes.setdefault(place.node, {})[f"cuda:{place.local_rank}"] = place.rank
-    across = [Space(f"rail {number}", ranks, False) for number, ranks in sorted(rails.items())]
+    across = [Space(said("rail {number}", number), ranks, False) for number, ranks in sorted(rails.items())]
     within = [Space(name, ranks, True) for name, ranks in nodes.items()]
     return tuple(space for space in (*across, *within) if len(space.ranks) > 1)
 
@@ -94,7 +95,7 @@ async def search(
     try:
         pairs = next(plan)
         while True:
-            say(f"{sum(map(len, pairs))} pairs of ranks in {len(pairs)} rounds, each over NCCL")
+            say(said("{sum} pairs of ranks in {pairs} rounds, each over NCCL", sum(map(len, pairs)), len(pairs)))
             asked = job_of(job, pairs)
             outcome = await run_job(sessions, asked, launcher="direct")
             if outcome.failure:

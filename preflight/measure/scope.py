@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from preflight.errors import NotMeasured
 from preflight.launch.job import Placement
+from preflight.said import said
 
 
 class Group(NamedTuple):
@@ -41,9 +42,11 @@ def rounds(scope: str, placements: Iterable[Placement], racks: Mapping[str, str]
         if not within:
             raise NotMeasured("--scope intra: no node has two ranks (--ranks-per-node 2)")
         return (within,)
-    across = [Group(f"rail {number}", tuple(ranks)) for number, ranks in sorted(rails.items()) if len(ranks) > 1]
+    across = [
+        Group(said("rail {number}", number), tuple(ranks)) for number, ranks in sorted(rails.items()) if len(ranks) > 1
+    ]
     if not across:
-        raise NotMeasured(f"--scope {scope}: one node, so there is no link between nodes")
+        raise NotMeasured(said("--scope {scope}: one node, so there is no link between nodes", scope))
     if scope == "inter":
         return ((Group("one rank a node", across[0].ranks),),)
     return tuple((rail,) for rail in across)

@@ -14,6 +14,7 @@ from preflight.errors import BadReply
 from preflight.measure import slow
 from preflight.measure.blame import attested
 from preflight.results import Slow, Stream
+from preflight.said import said
 from preflight.session import replies
 from preflight.session.connection import Call, Session
 
@@ -59,13 +60,19 @@ class RoundReply(replies.Message, frozen=True, rename={"source": "from"}):
         if source is not None and (
             self.seconds > longest_seconds or abs(rate - self.gbytes_per_s) > 0.01 * rate + 1e-6
         ):
-            return f"{self.gbytes_per_s:g} GB/s is not {self.received_bytes} bytes in the round's time"
+            return said(
+                "{gbytes_per_s:g} GB/s is not {received_bytes} bytes in the round's time",
+                self.gbytes_per_s,
+                self.received_bytes,
+            )
         if source is not None and rate > FASTEST_GBYTES_PER_S:
-            return f"{rate:g} GB/s from {source}: no network is that fast"
+            return said("{rate:g} GB/s from {source}: no network is that fast", rate, source)
         if target is not None and (self.sent_bytes is None or self.sent_seconds > longest_seconds):
-            return f"it does not say what it sent to {target} in the round's time"
+            return said("it does not say what it sent to {target} in the round's time", target)
         if target is not None and self.sends_gbytes_per_s > FASTEST_GBYTES_PER_S:
-            return f"{self.sends_gbytes_per_s:g} GB/s to {target}: no network is that fast"
+            return said(
+                "{sends_gbytes_per_s:g} GB/s to {target}: no network is that fast", self.sends_gbytes_per_s, target
+            )
         return ""
 
 
@@ -92,7 +99,15 @@ async def search(
         pairs = next(rounds)
         while True:
             left = max(0.0, total - done * (seconds + OVERHEAD_SECONDS))
-            say(f"streams between {len(names)} nodes, round {done + 1} of {planned}, {left:.0f} s left")
+            say(
+                said(
+                    "streams between {names} nodes, round {done} of {planned}, {left:.0f} s left",
+                    len(names),
+                    done + 1,
+                    planned,
+                    left,
+                )
+            )
             pairs = rounds.send(await streams.round(pairs, seconds=seconds))
             done += 1
     except StopIteration as end:
@@ -170,8 +185,8 @@ class Streams:
         sender, receiver = reported[source], reported[target]
         failure = ""
         if receiver.error:  # a sender that never connects must not make its receiver the one that failed
-            words = sender.send_error or f"it sent {sender.sends_gbytes_per_s:.4g} GB/s"
-            failure = f"{target} says: {receiver.error}; {source} says: {words}"
+            words = sender.send_error or said("it sent {sends_gbytes_per_s:.4g} GB/s", sender.sends_gbytes_per_s)
+            failure = said("{target} says: {error}; {source} says: {words}", target, receiver.error, source, words)
         sent = sender.sends_gbytes_per_s
         stream = attested(source, target, shift, sent=sent, received=receiver.gbytes_per_s, failure=failure)
         return msgspec.structs.replace(stream, sent_again=sender.sent_again)
@@ -192,7 +207,9 @@ class Streams:
         await self.calls[node].send({"round": order})
         reply: RoundReply = await self.calls[node].first("round", RoundReply)
         if reply.shift != self.rounds or reply.source != source:
-            raise BadReply(node, f"it reports round {reply.shift} from {reply.source!r}, not what it was asked")
+            raise BadReply(
+                node, said("it reports round {shift} from {source!r}, not what it was asked", reply.shift, reply.source)
+            )
         wrong = reply.wrong(source, target, longest_seconds=2 * seconds + SLACK_SECONDS)
         if wrong:
             raise BadReply(node, wrong)

@@ -15,6 +15,7 @@ from preflight.launch.job import Job
 from preflight.measure.drill import run_drill
 from preflight.options.options import Options
 from preflight.results import JobFailure, TrainedRank, Training
+from preflight.said import said
 from preflight.session.connection import Session
 
 STEPS = 12
@@ -114,9 +115,12 @@ def failure_of(outcome: Outcome) -> JobFailure:
 def where_to_read(story: RankStory) -> str:
     """What to do about a rank that ended by itself, for a reason that no table knows."""
     rank, node = story.placement.rank, story.placement.node
-    return (
-        f"read logs/training-rank{rank}-{node}.log of this report from its end; where it says nothing, `dmesg -T` on "
-        f"{node}, and what its Python runs by itself (PYTHONPATH, sitecustomize.py, .pth files)"
+    return said(
+        "read logs/training-rank{rank}-{node}.log of this report from its end; where it says "
+        "nothing, `dmesg -T` on {node}, and what its Python runs by itself (PYTHONPATH, "
+        "sitecustomize.py, .pth files)",
+        rank,
+        node,
     )
 
 

@@ -17,6 +17,7 @@ from preflight.launch.job import Starting
 from preflight.launch.plan import OF_MANIFESTS, LaunchFiles, Plan
 from preflight.options.options import Options
 from preflight.options.parse import checked, parse_options
+from preflight.said import said
 
 SETTINGS_FILE = "preflight.toml"
 INTERPRETER = re.compile(r"/[A-Za-z0-9_./+@-]*/python[0-9.]*")
@@ -53,12 +54,20 @@ def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) ->
     starting = starting_of(files)
     if launcher and starting.launcher not in ("", launcher) and starting.launcher not in LAUNCHERS[launcher].may_start:
         where = starting.starts[0].where
-        contradiction = f"{where.file}:{where.line} starts the job with {starting.launcher}"
-        raise UsageError(f"--launcher {launcher}: {contradiction}; leave --launcher out, or --launch")
+        contradiction = said("{file}:{line} starts the job with {launcher}", where.file, where.line, starting.launcher)
+        raise UsageError(
+            said("--launcher {launcher}: {contradiction}; leave --launcher out, or --launch", launcher, contradiction)
+        )
     ranks, counts = options.ranks_per_node, {start.processes for start in starting.starts} - {0}
     if ranks != "auto" and counts and counts != {int(ranks)}:
         listed = " and ".join(map(str, sorted(counts)))
-        raise UsageError(f"--ranks-per-node {ranks}: the launch files start {listed} on a node; leave one of them out")
+        raise UsageError(
+            said(
+                "--ranks-per-node {ranks}: the launch files start {listed} on a node; leave one of them out",
+                ranks,
+                listed,
+            )
+        )
     if launcher and starting.refusal:
         starting = Starting()  # the files start nothing here: the launcher named by hand starts the reference job
     python = interpreter_of(files) if options.python is None and not options.wrap else ""
@@ -98,11 +107,13 @@ def started_by(options: Options) -> str:
     """What starts the reference job, in words."""
     starts = options.starting.starts
     if options.starting.refusal:
-        return f"not started: {options.starting.refusal}"
+        return said("not started: {refusal}", options.starting.refusal)
     if not starts:
-        return f"started with --launcher {options.launcher}: the launch files start no job"
+        return said("started with --launcher {launcher}: the launch files start no job", options.launcher)
     places = ", ".join(dict.fromkeys(f"{start.where.file}:{start.where.line}" for start in starts))
-    return f"started with {options.launcher} as {places} start{'s' * (len(starts) == 1)} the job"
+    return said(
+        "started with {launcher} as {places} start{s} the job", options.launcher, places, "s" * (len(starts) == 1)
+    )
 
 
 def variables(files: LaunchFiles, hosts: tuple[Host, ...]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from preflight.errors import UsageError
 from preflight.options.options import OPTIONS, Options, launcher_row
+from preflight.said import said
 
 
 def parse_options(values: Mapping[str, Any], *, command: tuple[str, ...], verbosity: str = "summary") -> Options:
@@ -19,13 +20,17 @@ def parse_options(values: Mapping[str, Any], *, command: tuple[str, ...], verbos
     for name in ("hosts", "from_run"):  # an empty value is an unset variable of a script; it must not mean local
         if name in given and not given[name].strip():
             wanted = "node1,node2 or 'node[1-8]', or the option left out" if name == "hosts" else "the folder of a run"
-            raise UsageError(f"--{OPTIONS[name].name} is empty (a variable that is not set?): wanted {wanted}")
+            raise UsageError(
+                said("--{name} is empty (a variable that is not set?): wanted {wanted}", OPTIONS[name].name, wanted)
+            )
     if "hosts" in given and "from_run" in given:
         raise UsageError("--hosts with --from: a stored run is of its own hosts; leave one of them out")
     if "from_run" in given:
         for name in (name for name in given if OPTIONS[name].is_live):
             # It would be taken for answered by a run that was never asked.
-            raise UsageError(f"--{OPTIONS[name].name} with --from: a stored run asks no node; leave one of them out")
+            raise UsageError(
+                said("--{name} with --from: a stored run asks no node; leave one of them out", OPTIONS[name].name)
+            )
     read = {name: OPTIONS[name].read(value) for name, value in given.items()}
     return checked(Options(**read, command=command, verbosity=verbosity))
 
@@ -35,16 +40,34 @@ def checked(options: Options) -> Options:
     for each in OPTIONS.values():
         value = getattr(options, each.field)
         if each.choices and value not in each.choices:
-            raise UsageError(f"--{each.name} {value!r}: not supported; wanted one of {', '.join(each.choices)}")
+            raise UsageError(
+                said(
+                    "--{name} {value!r}: not supported; wanted one of {choices}",
+                    each.name,
+                    value,
+                    ", ".join(each.choices),
+                )
+            )
     if options.ranks_per_node != "auto" and not re.fullmatch(r"[1-9][0-9]{0,3}", options.ranks_per_node):
-        raise UsageError(f"--ranks-per-node {options.ranks_per_node!r}: wanted a number from 1, or auto")
+        raise UsageError(
+            said("--ranks-per-node {ranks_per_node!r}: wanted a number from 1, or auto", options.ranks_per_node)
+        )
     if not 5.0 <= options.deadline_seconds <= 86400.0:
-        raise UsageError(f"--deadline {options.deadline_seconds:g}: wanted 5 to 86400 seconds")
+        raise UsageError(said("--deadline {deadline_seconds:g}: wanted 5 to 86400 seconds", options.deadline_seconds))
     if options.need is not None and not 1 <= options.need <= len(options.hosts) and options.from_run is None:
-        raise UsageError(f"--need {options.need}: wanted a number from 1 to {len(options.hosts)}, the hosts given")
+        raise UsageError(
+            said("--need {need}: wanted a number from 1 to {hosts}, the hosts given", options.need, len(options.hosts))
+        )
     row = launcher_row(options.launcher)
     if options.strategy != "ddp" and row.strategy:
-        raise UsageError(f"--strategy {options.strategy}: --launcher {options.launcher} trains with {row.trains_with}")
+        raise UsageError(
+            said(
+                "--strategy {strategy}: --launcher {launcher} trains with {trains_with}",
+                options.strategy,
+                options.launcher,
+                row.trains_with,
+            )
+        )
     options.reach  # noqa: B018 - raises for words that cannot be split
     options.layers  # noqa: B018
     options.sweep  # noqa: B018
@@ -55,16 +78,21 @@ def checked(options: Options) -> Options:
 
 def _check_paths(options: Options) -> None:
     if options.checkpoint_dir and not options.checkpoint_dir.startswith("/"):
-        raise UsageError(f"--checkpoint-dir {options.checkpoint_dir}: wanted a path from /, the same on every node")
+        raise UsageError(
+            said(
+                "--checkpoint-dir {checkpoint_dir}: wanted a path from /, the same on every node",
+                options.checkpoint_dir,
+            )
+        )
     for name, paths in (("--shared", options.shared), ("--same", options.same)):
         for path in paths:
             if not path.startswith("/") or "\0" in path:
-                raise UsageError(f"{name} {path!r}: wanted a full path, the same on every node")
+                raise UsageError(said("{name} {path!r}: wanted a full path, the same on every node", name, path))
     if options.from_run is not None and options.from_run.exists() and not options.from_run.is_dir():
-        raise UsageError(f"--from {options.from_run}: not a folder")
+        raise UsageError(said("--from {from_run}: not a folder", options.from_run))
     if options.need is not None and options.reuse is not None:
         raise UsageError("--need with --reuse: what was measured holds for all of its nodes; leave one of them out")
     if options.from_run is not None and options.dry_run:
         raise UsageError("--dry-run with --from: a stored run contacts no host anyway; leave one of them out")
     if options.report_dir is not None and options.report_dir.exists() and not options.report_dir.is_dir():
-        raise UsageError(f"--report-dir {options.report_dir}: exists and is not a folder")
+        raise UsageError(said("--report-dir {report_dir}: exists and is not a folder", options.report_dir))

@@ -23,6 +23,7 @@ from typing import Any
 
 from preflight.errors import UsageError
 from preflight.ledger.waivers import Waiver, parse_waivers
+from preflight.said import said
 
 SIZE_LIMIT_BYTES = 1 << 20
 
@@ -165,15 +166,15 @@ def load_settings(path: Path) -> Settings:
     name = str(path) if str(path).isprintable() else repr(str(path))
     try:
         if not path.is_file():
-            raise UsageError(f"{name} is not a file that can be read")
+            raise UsageError(said("{name} is not a file that can be read", name))
         with path.open("rb") as stream:
             data = stream.read(SIZE_LIMIT_BYTES + 1)
         if len(data) > SIZE_LIMIT_BYTES:
-            raise UsageError(f"{name}: more than {SIZE_LIMIT_BYTES >> 10} KiB")
+            raise UsageError(said("{name}: more than {SIZE_LIMIT_BYTES} KiB", name, SIZE_LIMIT_BYTES >> 10))
         document = tomllib.loads(data.decode("utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{name} cannot be read: {reason}") from None
+        raise UsageError(said("{name} cannot be read: {reason}", name, reason)) from None
     return parse_settings(document, source=name)
 
 
@@ -187,10 +188,12 @@ def parse_settings(document: dict[str, Any], *, source: str) -> Settings:
             sections[section] = parse_waivers(keys, source=source)
             continue
         if not isinstance(keys, dict):
-            raise UsageError(f"{source}: {section}: wanted a section [{section}], got {_shown(keys)}")
+            raise UsageError(
+                said("{source}: {section}: wanted a section [{section}], got {shown}", source, section, _shown(keys))
+            )
         wanted = {key.name: getattr(sections[section], key.name) for key in dataclasses.fields(sections[section])}
         for key in keys:
-            _known(key, list(wanted), source, f"key in [{section}]")
+            _known(key, list(wanted), source, said("key in [{section}]", section))
         values = {key: _number(value, wanted[key], f"{section}.{key}", source) for key, value in keys.items()}
         sections[section] = dataclasses.replace(sections[section], **values)
     settings = Settings(**sections)
@@ -202,8 +205,8 @@ def _known(name: str, names: list[str], source: str, what: str) -> None:
     if name in names:
         return
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-    raise UsageError(f"{source}: unknown {what}: {name[:80]!r}; {hint}")
+    hint = said("did you mean {near!r}?", near[0]) if near else said("known: {names}", ", ".join(names))
+    raise UsageError(said("{source}: unknown {what}: {name!r}; {hint}", source, what, name[:80], hint))
 
 
 def _number(value: object, default: float, key: str, source: str) -> float:
@@ -213,9 +216,11 @@ def _number(value: object, default: float, key: str, source: str) -> float:
         value = float(value)
     if isinstance(value, (int, float)) and type(value) is type(default) and math.isfinite(value) and value > 0:
         if key in AT_MOST_ONE and value > 1:
-            raise UsageError(f"{source}: {key}: wanted a fraction up to 1, got {_shown(value)}")
+            raise UsageError(
+                said("{source}: {key}: wanted a fraction up to 1, got {shown}", source, key, _shown(value))
+            )
         return value
-    raise UsageError(f"{source}: {key}: wanted {wanted}, got {_shown(value)}")
+    raise UsageError(said("{source}: {key}: wanted {wanted}, got {shown}", source, key, wanted, _shown(value)))
 
 
 def _shown(value: object) -> str:
@@ -229,4 +234,6 @@ def _check_order(settings: Settings, source: str) -> None:
     for low, high in ORDERED:
         values = [getattr(getattr(settings, key.split(".")[0]), key.split(".")[1]) for key in (low, high)]
         if values[0] > values[1]:
-            raise UsageError(f"{source}: {low} ({values[0]}) is above {high} ({values[1]})")
+            raise UsageError(
+                said("{source}: {low} ({values}) is above {high} ({values2})", source, low, values[0], high, values[1])
+            )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from preflight.errors import UsageError
+from preflight.said import said
 
 OPERATIONS = (
     "all_reduce",
@@ -66,7 +67,7 @@ def parse_bytes(option: str, text: str) -> int:
     found = re.fullmatch(r"([1-9][0-9]{0,14})([KMG]?)(i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
     size = int(found[1]) * UNITS[found[2].upper()] if found else 0
     if not 1 <= size <= SIZE_MOST:
-        raise UsageError(f"{option} {text!r}: wanted bytes, such as 8, 512K, 32M or 1G")
+        raise UsageError(said("{option} {text!r}: wanted bytes, such as 8, 512K, 32M or 1G", option, text))
     return size
 
 
@@ -74,7 +75,9 @@ def _operations(text: str) -> tuple[str, ...]:
     names = OPERATIONS if text == "all" else tuple(dict.fromkeys(filter(None, text.split(","))))
     for name in names or (text,):
         if name not in OPERATIONS:
-            raise UsageError(f"--op {name!r}: not supported; wanted all, or some of {','.join(OPERATIONS)}")
+            raise UsageError(
+                said("--op {name!r}: not supported; wanted all, or some of {OPERATIONS}", name, ",".join(OPERATIONS))
+            )
     return names
 
 
@@ -82,23 +85,32 @@ def _sizes(begin: str | None, end: str | None, factor: str | None) -> tuple[int,
     """From begin to end, each `factor` x the one before; one of the two alone is the only size."""
     if begin is None and end is None:
         if factor is not None:
-            raise UsageError(f"-f {factor}: wanted sizes beside it, -b and -e")
+            raise UsageError(said("-f {factor}: wanted sizes beside it, -b and -e", factor))
         return ()
     ends = [parse_bytes(option, text) for option, text in (("-b", begin), ("-e", end)) if text is not None]
     first, last = ends[0], ends[-1]
     step = _count("-f", factor, least=2) if factor is not None else 2
     if first > last:
-        raise UsageError(f"-b {begin} -e {end}: the first size is larger than the last")
+        raise UsageError(said("-b {begin} -e {end}: the first size is larger than the last", begin, end))
     sizes = []
     while first <= last:
         sizes.append(first)
         first *= step
     if len(sizes) > SIZES_MOST:
-        raise UsageError(f"-b {begin} -e {end} -f {step}: {len(sizes)} sizes; wanted at most {SIZES_MOST}")
+        raise UsageError(
+            said(
+                "-b {begin} -e {end} -f {step}: {sizes} sizes; wanted at most {SIZES_MOST}",
+                begin,
+                end,
+                step,
+                len(sizes),
+                SIZES_MOST,
+            )
+        )
     return tuple(sizes)
 
 
 def _count(option: str, text: str, *, least: int) -> int:
     if not re.fullmatch(r"[0-9]{1,6}", str(text), re.ASCII) or int(text) < least:
-        raise UsageError(f"{option} {text!r}: wanted a number from {least}")
+        raise UsageError(said("{option} {text!r}: wanted a number from {least}", option, text, least))
     return int(text)

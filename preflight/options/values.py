@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from preflight.errors import UsageError
 from preflight.redact import HIDDEN, without_secrets
+from preflight.said import said
 from preflight.transport import Reach
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -32,7 +33,9 @@ def duration(text: str) -> timedelta:
     found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text.strip())
     age = timedelta(seconds=int(found[1]) * SECONDS_OF[found[2]]) if found else None
     if age is None or age > LONGEST_REUSE:
-        raise UsageError(f"--reuse {text!r}: wanted a time up to {LONGEST_REUSE.days}d, such as 6h or 30m")
+        raise UsageError(
+            said("--reuse {text!r}: wanted a time up to {days}d, such as 6h or 30m", text, LONGEST_REUSE.days)
+        )
     return age
 
 
@@ -64,7 +67,7 @@ def vendor_tests(text: str) -> tuple[tuple[str, str, float], ...]:
             known = ", ".join(
                 f"{name}:{level}" if level else name for name, all_ in VENDOR_TESTS.items() for level in all_
             )
-            raise UsageError(f"--vendor-tests {word!r}: wanted some of {known}, each program once")
+            raise UsageError(said("--vendor-tests {word!r}: wanted some of {known}, each program once", word, known))
         found.append((name, level or usual, levels[level or usual]))
     return tuple(found)
 
@@ -76,7 +79,7 @@ def variables(texts: Iterable[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not NAME.fullmatch(name) or "\0" in value:
             shown = f"{name}={HIDDEN}" if equals else text if NAME.fullmatch(text) else HIDDEN
-            raise UsageError(f"--env {without_secrets(shown)!r}: wanted NAME=VALUE")
+            raise UsageError(said("--env {without_secrets!r}: wanted NAME=VALUE", without_secrets(shown)))
         found[name] = value
     return found
 
@@ -86,10 +89,12 @@ def reach(python: str | None, wrap: str, ssh_option: str) -> Reach:
     wrapper, ssh_options = _words("--wrap", wrap), _words("--ssh-option", ssh_option)
     for name, word in (("--wrap", wrapper[0] if wrapper else ""), ("--python", python or "")):
         if word.startswith("-"):
-            raise UsageError(f"{name} {word!r}: wanted a program, and this is an option")
+            raise UsageError(said("{name} {word!r}: wanted a program, and this is an option", name, word))
     stranger = _no_option(ssh_options)
     if stranger:
-        raise UsageError(f"--ssh-option {stranger!r}: wanted an option of ssh; it would be taken for the host")
+        raise UsageError(
+            said("--ssh-option {stranger!r}: wanted an option of ssh; it would be taken for the host", stranger)
+        )
     return Reach(python, wrapper, ssh_options)
 
 

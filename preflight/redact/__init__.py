@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from preflight.redact.given import HIDDEN, NAMES, without_given
 from preflight.redact.names import is_secret
 from preflight.redact.places import BEGINNINGS, HOOK, PEM, SHOWN_UP_TO
+from preflight.said import changed
 
 __all__ = ["HIDDEN", "looks_like_a_key", "without_secrets", "words_without_secrets"]
 
@@ -42,6 +43,10 @@ PLAIN = re.compile(r"[-+]?[\d.,:]+|true|false|yes|no|on|off|none|[\w.-]{0,16}|(?
 
 def without_secrets(text: str) -> str:
     """A command or variable as it may stand in a report."""
+    return changed(text, _without_secrets)
+
+
+def _without_secrets(text: str) -> str:
     text = PEM.sub(HIDDEN, text)
     low = text.lower()
     for pattern, words in SHOWN_UP_TO:

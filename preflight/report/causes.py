@@ -11,6 +11,7 @@ from preflight.ledger.findings import SEVERITY, Verdict, Where
 from preflight.report.document import RunReport
 from preflight.report.groups import Group, Order, groups
 from preflight.report.printable import printable
+from preflight.said import joined, said
 
 RACKS = 3  # that are named; more are no place
 RACKS_WIDTH = 40
@@ -29,7 +30,7 @@ class Cause:
     @property
     def title(self) -> str:
         """The check's id, or how many there are."""
-        return self.checks[0] if len(self.checks) == 1 else f"{len(self.checks)} checks"
+        return self.checks[0] if len(self.checks) == 1 else said("{checks} checks", len(self.checks))
 
     @property
     def is_consequence(self) -> bool:
@@ -83,7 +84,7 @@ def nodes_text(report: RunReport, names: Iterable[str], *, most: int) -> str:
     if not named:
         return "no node"
     if len(named) > 2 and len(named) == len(report.nodes):
-        return f"all {len(named)} nodes"
+        return said("all {named} nodes", len(named))
     folded = printable(fold(named))
     where = _racks_text(report, named)
     if where and len(folded) + len(where) <= most + RACKS_WIDTH:
@@ -102,7 +103,11 @@ def _racks_text(report: RunReport, names: list[str]) -> str:
     total = Counter(info.rack for info in report.nodes.values())
     if len(held) == len(total) or any(2 * count <= total[rack] for rack, count in held.items()):
         return ""
-    return printable(", ".join(f"{rack}: {count} of {total[rack]} nodes" for rack, count in held.items()))
+    return printable(
+        joined(
+            [said("{rack}: {count} of {total} nodes", rack, count, total[rack]) for rack, count in held.items()], ", "
+        )
+    )
 
 
 def worst_of_nodes(report: RunReport) -> dict[str, Verdict]:

@@ -11,6 +11,7 @@ from preflight.ledger.findings import Verdict
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import width_of
 from preflight.report.printable import printable
+from preflight.said import said
 
 NODES_WIDTH = 60
 MESSAGE_WIDTH = 200
@@ -85,11 +86,18 @@ def heading(changes: Changes, name_of: Callable[[str], str] = str) -> str:
     counts = [
         f"{sum(len(change.checks) for change in found)} {word}" for word, found in changes.findings.items() if found
     ]
-    counts += [f"{len(changes.facts)} fact{'s' * (len(changes.facts) != 1)} changed"] if changes.facts else []
+    counts += (
+        [said("{facts} fact{s} changed", len(changes.facts), "s" * (len(changes.facts) != 1))] if changes.facts else []
+    )
     moved = [drift for drift in changes.bandwidth if drift.trend != "within the noise"]
-    counts += [f"bandwidth {moved[0].trend}"] if moved else []
+    counts += [said("bandwidth {trend}", moved[0].trend)] if moved else []
     verdict = name_of(str(changes.verdict))
-    return f"since run {printable(changes.run)} ({verdict}): {', '.join(counts) or 'nothing has changed'}"
+    return said(
+        "since run {run} ({verdict}): {counts}",
+        printable(changes.run),
+        verdict,
+        ", ".join(counts) or "nothing has changed",
+    )
 
 
 def change_lines(changes: Changes, *, most: int, language: Language = ENGLISH) -> Iterator[str]:
@@ -100,7 +108,7 @@ def change_lines(changes: Changes, *, most: int, language: Language = ENGLISH) -
         label += " " * max(10 - width_of(label), 1)
         for place, text in enumerate(texts):
             if place == most:
-                yield f"{'':10}{language.say(f'and {count - most} more: see report.json')}"
+                yield f"{'':10}{language.say(said('and {count} more: see report.json', count - most))}"
                 return
             yield f"{label}{text}"
 
@@ -117,11 +125,11 @@ def change_text(change: FindingChange, language: Language = ENGLISH) -> str:
     """``was pass, now fail: check on nodes: message``."""
     before, now = (language.verdict(str(verdict or "not judged")) for verdict in (change.before, change.verdict))
     turn = f"{now}" if before == now else f"{before} -> {now}"
-    checks = printable(change.checks[0]) if len(change.checks) == 1 else f"{len(change.checks)} checks"
+    checks = printable(change.checks[0]) if len(change.checks) == 1 else said("{checks} checks", len(change.checks))
     message = language.say(printable(change.message))
     message = message if len(message) <= MESSAGE_WIDTH else f"{message[:MESSAGE_WIDTH]}..."
     if language == ENGLISH:
-        return f"{turn}  {checks} on {_nodes(change.nodes)}: {message}"
+        return said("{turn}  {checks} on {nodes}: {message}", turn, checks, _nodes(change.nodes), message)
     # Each part by itself: a sentence that holds them all could be another one.
     return f"{turn}  {language.say(checks)}，{language.say(_nodes(change.nodes))}：{message}"
 
@@ -129,17 +137,33 @@ def change_text(change: FindingChange, language: Language = ENGLISH) -> str:
 def drift_text(drift: Drift) -> str:
     """Then and now with their intervals, and whether that is more than noise."""
     share = drift.now_gbytes_per_s / drift.before_gbytes_per_s - 1 if drift.before_gbytes_per_s else 0.0
-    then = (
-        f"{drift.before_gbytes_per_s:.4g} ({drift.before_low_gbytes_per_s:.4g} to {drift.before_high_gbytes_per_s:.4g})"
+    then = said(
+        "{before_gbytes_per_s:.4g} ({before_low_gbytes_per_s:.4g} to {before_high_gbytes_per_s:.4g})",
+        drift.before_gbytes_per_s,
+        drift.before_low_gbytes_per_s,
+        drift.before_high_gbytes_per_s,
     )
-    now = f"{drift.now_gbytes_per_s:.4g} ({drift.now_low_gbytes_per_s:.4g} to {drift.now_high_gbytes_per_s:.4g}) GB/s"
-    return f"{printable(drift.op)} of {drift.bytes} bytes: {then} -> {now}, {share:+.1%}, {drift.trend}"
+    now = said(
+        "{now_gbytes_per_s:.4g} ({now_low_gbytes_per_s:.4g} to {now_high_gbytes_per_s:.4g}) GB/s",
+        drift.now_gbytes_per_s,
+        drift.now_low_gbytes_per_s,
+        drift.now_high_gbytes_per_s,
+    )
+    return said(
+        "{op} of {bytes} bytes: {then} -> {now}, {share:+.1%}, {trend}",
+        printable(drift.op),
+        drift.bytes,
+        then,
+        now,
+        share,
+        drift.trend,
+    )
 
 
 def _fact(change: FactChange, language: Language) -> str:
     title = language.say(printable(change.fact))
     turn = f"{printable(change.before)} -> {printable(change.now)}"
-    return f"{language.say(f'{title} on {_nodes(change.nodes)}')}: {turn}"
+    return f"{language.say(said('{title} on {nodes}', title, _nodes(change.nodes)))}: {turn}"
 
 
 def _nodes(names: tuple[str, ...]) -> str:

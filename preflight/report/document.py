@@ -17,7 +17,7 @@ from preflight.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, wo
 from preflight.report.changes import Changes
 from preflight.report.printable import printable
 from preflight.results import Bench, Mesh, Training
-from preflight.said import Said, restored, stored
+from preflight.said import Said, restored, said, stored
 
 INTERRUPTED_CODES = (129, 130, 143)
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -47,7 +47,7 @@ class Proof(Part, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """As a message says it."""
-        return f"proved at {self.at} by run {self.run}"
+        return said("proved at {at} by run {run}", self.at, self.run)
 
 
 class NodeInfo(Part, frozen=True, kw_only=True, omit_defaults=True):
@@ -122,7 +122,7 @@ def to_document(report: RunReport) -> dict[str, Any]:
 
     def plain(value: Any) -> str:
         if not isinstance(value, Said):
-            raise TypeError(f"{type(value).__name__} has no place in a report")
+            raise TypeError(said("{name} has no place in a report", type(value).__name__))
         text = str.__str__(value)
         sentences[text] = stored(value)
         return text
@@ -131,7 +131,7 @@ def to_document(report: RunReport) -> dict[str, Any]:
     if sentences:
         document["sentences"] = sentences
     if not _is_finite(document):
-        raise ValueError(f"the report holds a number that is not finite: {_not_finite(document)}")
+        raise ValueError(said("the report holds a number that is not finite: {not_finite}", _not_finite(document)))
     return document
 
 
@@ -142,7 +142,11 @@ def from_document(document: object, *, source: str = "report.json") -> RunReport
     a value of the wrong kind, or a verdict that its own findings contradict.
     """
     if isinstance(document, dict) and document.get("schema") != 1:
-        raise UsageError(f"{source}: not a report of schema 1 but of {printable(repr(document.get('schema'))[:80])}")
+        raise UsageError(
+            said(
+                "{source}: not a report of schema 1 but of {repr}", source, printable(repr(document.get("schema"))[:80])
+            )
+        )
     sentences: Any = {}
     if isinstance(document, dict) and "sentences" in document:
         sentences = document["sentences"]
@@ -154,10 +158,10 @@ def from_document(document: object, *, source: str = "report.json") -> RunReport
     known = {key.name for key in dataclasses.fields(Finding)}
     assert isinstance(document, dict)  # RunReport is made of nothing else
     unknown = {key for finding in document.get("findings", ()) for key in finding} - known
-    wrong = f"unknown keys in findings: {sorted(unknown)}" if unknown else ""
+    wrong = said("unknown keys in findings: {unknown}", sorted(unknown)) if unknown else ""
     wrong = wrong or ("" if _is_finite(document) else _not_finite(document)) or _contradiction(report)
     if wrong:
-        raise UsageError(f"{source}: not a report of preflight: {printable(wrong)}")
+        raise UsageError(said("{source}: not a report of preflight: {wrong}", source, printable(wrong)))
     return report
 
 
@@ -187,7 +191,7 @@ def _whose(document: object) -> str:
     run = document.get("run") if isinstance(document, dict) else None
     version = run.get("version") if isinstance(run, dict) else None
     if isinstance(version, str) and version != __version__:
-        return f"written by preflight {printable(version[:40])}, and this is {__version__}"
+        return said("written by preflight {version}, and this is {version2}", printable(version[:40]), __version__)
     return "not a report of preflight"
 
 
@@ -209,7 +213,7 @@ def _is_finite(value: object) -> bool:
 def _not_finite(value: object, path: str = "$") -> str:
     """Where the first NaN or infinity stands, or nothing."""
     if isinstance(value, float):
-        return "" if math.isfinite(value) else f"{path} is {value}"
+        return "" if math.isfinite(value) else said("{path} is {value}", path, value)
     items: list[tuple[object, object]] = []
     if isinstance(value, dict):
         items = list(value.items())
@@ -228,14 +232,16 @@ def _contradiction(report: RunReport) -> str:
     if any(len(set().union(*parts)) != sum(map(len, parts)) for parts in nodes_of.values()):
         return "a cell is judged twice"
     if cells != ledger.judged or ledger.judged > ledger.expected:
-        return f"{cells} cells have findings, the ledger says {ledger.judged} of {ledger.expected}"
+        return said(
+            "{cells} cells have findings, the ledger says {judged} of {expected}", cells, ledger.judged, ledger.expected
+        )
     least = worst(concerning(report.findings, frozenset(report.chosen)))
     if report.choice is not None and not report.nodes.keys() >= {*report.choice.nodes}:
         return "it chose nodes that it does not have"
     if ledger.judged < ledger.expected and SEVERITY[least] < SEVERITY[Verdict.ERROR]:
         least = Verdict.ERROR
     if SEVERITY[report.verdict] < SEVERITY[least]:
-        return f"verdict {report.verdict}, but its findings say {least}"
+        return said("verdict {verdict}, but its findings say {least}", report.verdict, least)
     if report.exit_code not in (EXIT_CODES[report.verdict], *INTERRUPTED_CODES):
-        return f"exit code {report.exit_code} does not belong to verdict {report.verdict}"
+        return said("exit code {exit_code} does not belong to verdict {verdict}", report.exit_code, report.verdict)
     return ""

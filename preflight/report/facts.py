@@ -11,6 +11,7 @@ from preflight.facts import selection
 from preflight.facts.cluster import Row
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import or_none, present
+from preflight.said import joined, said
 from preflight.tables import gids
 from preflight.tables.gpus import parity as gpu_parity
 from preflight.tables.kernel import parity as kernel_parity
@@ -41,7 +42,10 @@ def _speed(node: NodeFacts) -> str:
 
 
 def _gateway(node: NodeFacts) -> str:
-    return ", ".join(f"{way.address} by {way.interface}" for way in node.network.gateways) or "none"
+    return (
+        joined([said("{address} by {interface}", way.address, way.interface) for way in node.network.gateways], ", ")
+        or "none"
+    )
 
 
 def _gpus(node: NodeFacts) -> str:
@@ -79,7 +83,7 @@ def _memlock(node: NodeFacts) -> str:
 
 
 def _shm(node: NodeFacts) -> str:
-    return f"{present(node.limits.shm_free_bytes, '/dev/shm') / 2**20:.0f} MiB free"
+    return said("{present:.0f} MiB free", present(node.limits.shm_free_bytes, "/dev/shm") / 2**20)
 
 
 def _nccl_interfaces(node: NodeFacts) -> str:
@@ -92,12 +96,16 @@ def _gloo_interface(node: NodeFacts) -> str:
 
 def _look_up(node: NodeFacts) -> str:
     seconds = [route.reverse_seconds for route in node.peers.routes if isinstance(route.reverse_seconds, float)]
-    return f"{max(seconds) * 1000:.1f} ms" if seconds else "not asked"
+    return said("{max:.1f} ms", max(seconds) * 1000) if seconds else "not asked"
 
 
 def _rdma_libraries(node: NodeFacts) -> str:
     machine = node.machine
-    return f"{or_none(machine.rdma_core, 'rdma-core')}, driver {or_none(machine.rdma_driver, 'RDMA driver')}"
+    return said(
+        "{or_none}, driver {or_none2}",
+        or_none(machine.rdma_core, "rdma-core"),
+        or_none(machine.rdma_driver, "RDMA driver"),
+    )
 
 
 def _places(node: NodeFacts) -> str:
@@ -146,7 +154,7 @@ READERS: dict[str, Callable[[NodeFacts], str]] = {
     "/dev/shm": _shm,
     "free": _places,
     "time service": lambda node: ", ".join(present(node.machine.time_services, "time service")) or "none seen",
-    "clock offset": lambda node: f"{node.clock.offset_seconds * 1000:+.1f} ms",
+    "clock offset": lambda node: said("{offset_seconds:+.1f} ms", node.clock.offset_seconds * 1000),
     "variables": _variables,
 }
 ROWS: dict[str, Callable[[NodeFacts], str]] = {title: _or_reason(read) for title, read in READERS.items()}
@@ -190,9 +198,11 @@ def lasting(node: NodeFacts) -> dict[str, str]:
     """What should be the same in the next run: the rows, what must be the same on every node, packages, variables."""
     facts = {title: read(node) for title, read in LASTING.items()}
     with contextlib.suppress(FactMissing):
-        facts |= {f"package {name}": version for name, version in node.software.packages.items()}
+        facts |= {said("package {name}", name): version for name, version in node.software.packages.items()}
     with contextlib.suppress(FactMissing):
-        facts |= {f"variable {name}": variable.value for name, variable in node.environment.variables.items()}
+        facts |= {
+            said("variable {name}", name): variable.value for name, variable in node.environment.variables.items()
+        }
     return facts
 
 

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from preflight.errors import UsageError
+from preflight.said import said
 
 FEW = 16
 SYNCS_AT_ONCE = 32
@@ -26,7 +27,7 @@ def print_json(document: object, target: str) -> None:
     try:
         Path(target).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"--json {target}: cannot be written: {error.strerror}") from None
+        raise UsageError(said("--json {target}: cannot be written: {strerror}", target, error.strerror)) from None
 
 
 def plain_ascii(text: str) -> str:

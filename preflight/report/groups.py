@@ -8,6 +8,7 @@ from itertools import chain
 
 from preflight.ledger.findings import Finding, Verdict
 from preflight.report.document import RunReport
+from preflight.said import said
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,17 @@ def not_asked_text(report: RunReport) -> str:
         why = f" ({reasons[0][0]})"
     else:
         why = f" ({', '.join(f'{len(checks)}: {reason}' for reason, checks in reasons)})" if reasons else ""
-    return f"{count} check{'s' * (count != 1)} not asked for{why}"
+    return said("{count} check{s} not asked for{why}", count, "s" * (count != 1), why)
 
 
 def unjudged_text(report: RunReport) -> str:
     """How much of what had to be judged got no verdict; "" where all of it did."""
     lacking = report.ledger.expected - report.ledger.judged
-    return f"no verdict for {lacking} of {report.ledger.expected} pairs of check and node" if lacking > 0 else ""
+    return (
+        said("no verdict for {lacking} of {expected} pairs of check and node", lacking, report.ledger.expected)
+        if lacking > 0
+        else ""
+    )
 
 
 class Order:

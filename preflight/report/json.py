@@ -12,6 +12,7 @@ from preflight.errors import UsageError
 from preflight.report.document import RunReport, from_document, to_document
 from preflight.report.files import plain_ascii, write_atomically
 from preflight.report.printable import printable, without_surrogates
+from preflight.said import said
 
 SIZE_LIMIT_BYTES = 512 << 20
 
@@ -39,13 +40,19 @@ def read_json(path: Path) -> RunReport:
         with path.open("rb") as stream:
             data = stream.read(SIZE_LIMIT_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise UsageError(f"{source} cannot be read: {printable(str(error))}") from None
+        raise UsageError(said("{source} cannot be read: {error}", source, printable(str(error)))) from None
     if len(data) > SIZE_LIMIT_BYTES:
-        raise UsageError(f"{source}: more than {SIZE_LIMIT_BYTES >> 20} MiB; that is not a report of preflight")
+        raise UsageError(
+            said(
+                "{source}: more than {SIZE_LIMIT_BYTES} MiB; that is not a report of preflight",
+                source,
+                SIZE_LIMIT_BYTES >> 20,
+            )
+        )
     try:
         document = json.loads(data, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{source}: not a JSON document: {printable(str(error))}") from None
+        raise UsageError(said("{source}: not a JSON document: {error}", source, printable(str(error)))) from None
     return from_document(document, source=source)
 
 
@@ -63,9 +70,9 @@ def _encodable(value: Any) -> Any:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     keys = dict(pairs)
     if len(keys) != len(pairs):
-        raise ValueError(f"a key is given twice among {sorted(key for key, _ in pairs)}")
+        raise ValueError(said("a key is given twice among {key}", sorted((key for key, _ in pairs))))
     return keys
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number")
+    raise ValueError(said("{name} is not a number", name))

@@ -12,6 +12,7 @@ from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import width_of
 from preflight.report.printable import printable
 from preflight.results import Bench, Mesh, Training
+from preflight.said import said
 
 
 def measurement_lines(report: RunReport, language: Language = ENGLISH) -> Iterator[str]:
@@ -22,8 +23,12 @@ def measurement_lines(report: RunReport, language: Language = ENGLISH) -> Iterat
     proof = next((info.proof for info in report.nodes.values() if info.proof), None)
     if proof:
         yield (
-            f"proved    {' and '.join(proof.jobs)}: not measured in this run, {printable(proof.text())};"
-            " facts and connections were tried again and have not changed"
+            said(
+                "proved    {jobs}: not measured in this run, {text}; facts and connections were tried again "
+                "and have not changed",
+                " and ".join(proof.jobs),
+                printable(proof.text()),
+            )
         )
     if report.mesh:
         yield _mesh_line(report.mesh)
@@ -34,24 +39,34 @@ def measurement_lines(report: RunReport, language: Language = ENGLISH) -> Iterat
 
 
 def _mesh_line(mesh: Mesh) -> str:
-    text = f"{mesh.ok} of {mesh.edges} connections on random ports ok"
+    text = said("{ok} of {edges} connections on random ports ok", mesh.ok, mesh.edges)
     if not mesh.edges:
         text = "no connection between nodes was tried"
     if mesh.failed:
         first = mesh.failed[0]
-        text += f"; first failed: {printable(first.source)} -> {printable(first.target)} ({first.reason})"
+        text += said(
+            "; first failed: {source} -> {target} ({reason})",
+            printable(first.source),
+            printable(first.target),
+            first.reason,
+        )
     if mesh.unmeasured:
-        text += f"; not tried: {printable(fold(mesh.unmeasured))}"
-    return f"mesh      {text}"
+        text += said("; not tried: {unmeasured}", printable(fold(mesh.unmeasured)))
+    return said("mesh      {text}", text)
 
 
 def _bench_lines(bench: Bench, language: Language) -> Iterator[str]:
-    who = f"{printable(bench.backend)}, {counted(bench.world_size, 'rank')} on {counted(bench.nodes, 'node')}"
+    who = said(
+        "{backend}, {counted} on {counted2}",
+        printable(bench.backend),
+        counted(bench.world_size, "rank"),
+        counted(bench.nodes, "node"),
+    )
     if not bench.results:
-        yield f"bench     {who}: not measured: {_why(bench.not_measured, bench.not_measured_nodes)}"
+        yield said("bench     {who}: not measured: {why}", who, _why(bench.not_measured, bench.not_measured_nodes))
         return
-    yield f"bench     {who}" + (
-        f", expected busbw {rate_text(bench.expected.busbw_gbytes_per_s)}" if bench.expected else ""
+    yield said("bench     {who}", who) + (
+        said(", expected busbw {rate_text}", rate_text(bench.expected.busbw_gbytes_per_s)) if bench.expected else ""
     )
     largest = {result.title: result for result in sorted(bench.results, key=lambda result: result.bytes)}
     results = tuple(largest.values())
@@ -65,16 +80,23 @@ def _bench_lines(bench: Bench, language: Language) -> Iterator[str]:
     for row in table:
         cells = (_filled(text, wide, column.align) for text, wide, column in zip(row, widths, columns, strict=True))
         yield f"          {'  '.join(cells)}".rstrip()
-    yield from (f"          left out: {printable(text)}" for text in bench.left_out)
+    yield from (said("          left out: {text}", printable(text)) for text in bench.left_out)
     for model in dict.fromkeys(device.model for device in bench.devices):
         alone = sorted(device.matmul_tflops_per_s for device in bench.devices if device.model == model)
-        what = f"matmul {alone[0]:.4g} to {alone[-1]:.4g} TFLOP/s, each GPU by itself"
-        yield f"devices   {len(alone)} x {printable(model)}, {what}"
+        what = said("matmul {alone:.4g} to {alone2:.4g} TFLOP/s, each GPU by itself", alone[0], alone[-1])
+        yield said("devices   {alone} x {model}, {what}", len(alone), printable(model), what)
     for slow in bench.slow:
         where = printable(f"{fold(slow.nodes)} {slow.part}".rstrip())
         yield (
-            f"slow      {where} ({slow.direction}): {rate_text(slow.gbytes_per_s)},"
-            f" {slow.share_of_peers:.0%} of its peers' {slow.peers_gbytes_per_s:.4g} GB/s"
+            said(
+                "slow      {where} ({direction}): {rate_text}, {share_of_peers:.0%} of its peers' "
+                "{peers_gbytes_per_s:.4g} GB/s",
+                where,
+                slow.direction,
+                rate_text(slow.gbytes_per_s),
+                slow.share_of_peers,
+                slow.peers_gbytes_per_s,
+            )
         )
 
 
@@ -85,15 +107,20 @@ def _filled(text: str, wide: int, align: str) -> str:
 
 
 def _training_line(training: Training) -> str:
-    who = f"training  {printable(training.launcher)}, {counted(training.world_size, 'rank')}"
+    who = said("training  {launcher}, {counted}", printable(training.launcher), counted(training.world_size, "rank"))
     if training.ranks and not training.losses and not training.not_measured:
-        return f"{who}: from the first step on no loss was a finite number"
+        return said("{who}: from the first step on no loss was a finite number", who)
     if not training.ranks or not training.losses:
-        return f"{who}: not measured: {_why(training.not_measured, training.not_measured_nodes)}"
+        return said("{who}: not measured: {why}", who, _why(training.not_measured, training.not_measured_nodes))
     typical = statistics.median(rank.step_seconds_median for rank in training.ranks)
-    return (
-        f"{who}: loss {training.losses[0]:.3f} -> {training.losses[-1]:.3f} in {counted(len(training.losses), 'step')},"
-        f" {typical * 1e3:.0f} ms a step, slowest {_slowest(training, typical)}"
+    return said(
+        "{who}: loss {losses:.3f} -> {losses2:.3f} in {counted}, {typical:.0f} ms a step, slowest {slowest}",
+        who,
+        training.losses[0],
+        training.losses[-1],
+        counted(len(training.losses), "step"),
+        typical * 1000.0,
+        _slowest(training, typical),
     )
 
 
@@ -103,10 +130,23 @@ def _slowest(training: Training, typical: float) -> str:
     if training.strategy == "ddp" and computes.compute_seconds_mean > 0:
         alone = computes.compute_seconds_mean
         # A mean that a few long steps lift above the median of whole steps is no part of that.
-        part, mean = f"computes {alone * 1e3:.0f} ms of it", f"computes {alone * 1e3:.0f} ms a step on average"
-        return f"rank {computes.rank} on {printable(computes.node)} ({part if alone <= typical else mean})"
+        part, mean = (
+            said("computes {alone:.0f} ms of it", alone * 1000.0),
+            said("computes {alone:.0f} ms a step on average", alone * 1000.0),
+        )
+        return said(
+            "rank {rank} on {node} ({part})",
+            computes.rank,
+            printable(computes.node),
+            part if alone <= typical else mean,
+        )
     slowest = max(training.ranks, key=lambda rank: rank.step_seconds_median)
-    return f"rank {slowest.rank} on {printable(slowest.node)} {slowest.step_seconds_median * 1e3:.0f} ms"
+    return said(
+        "rank {rank} on {node} {step_seconds_median:.0f} ms",
+        slowest.rank,
+        printable(slowest.node),
+        slowest.step_seconds_median * 1000.0,
+    )
 
 
 def _why(reason: str, nodes: tuple[str, ...]) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from preflight.said import said
+
 SEAT = ("rank", "node", "local_rank", "device", "interface", "address")
 NO_FIELDS = ("launcher", "file", "line", "environment", "command")
 
@@ -39,7 +41,7 @@ def _listed(plan: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 def _launch(launch: Mapping[str, Any]) -> Launch:
     variables = launch.get("environment")
     return Launch(
-        f"{launch.get('launcher', '')} in {launch.get('file', '')}:{launch.get('line', '')}",
+        said("{get} in {get2}:{get3}", launch.get("launcher", ""), launch.get("file", ""), launch.get("line", "")),
         tuple(
             (name.replace("_", " "), _value(value), f"{value.get('file', '')}:{value.get('line', '')}")
             for name, value in launch.items()
@@ -52,5 +54,5 @@ def _launch(launch: Mapping[str, Any]) -> Launch:
 
 def _value(value: Mapping[str, Any]) -> str:
     if "unknown" in value:
-        return f"{value['unknown']} (known when it runs)"
+        return said("{value} (known when it runs)", value["unknown"])
     return f"{value.get('value', '')}{' (default)' if value.get('origin') == 'tool' else ''}"

@@ -13,6 +13,7 @@ from preflight.report.compare import Snapshot, changes
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import width_of
 from preflight.report.printable import printable
+from preflight.said import said
 
 DROP = 0.9  # of the level before: what a shared switch or a warm room moves is less
 LEVEL_RUNS = 5  # whose median is the level that a run is compared with
@@ -99,7 +100,9 @@ def _measures(runs: Sequence[Snapshot]) -> Iterator[Measure]:
             for result in report.bench.results:
                 how = [result.dtype, *([result.mode] if result.mode != "blocking" else [])]
                 how += [f"{report.bench.backend}, {counted(report.bench.world_size, 'rank')}"]
-                title = f"busbw of {result.title}, {size_text(result.bytes)} {', '.join(how)}"
+                title = said(
+                    "busbw of {title}, {size_text} {how}", result.title, size_text(result.bytes), ", ".join(how)
+                )
                 value = Sample(
                     place,
                     result.busbw_gbytes_per_s,
@@ -113,7 +116,9 @@ def _measures(runs: Sequence[Snapshot]) -> Iterator[Measure]:
             nodes = fold(training.node_names or report.nodes)
             seconds = statistics.median(rank.step_seconds_median for rank in training.ranks)
             setup = f"{training.model}, {training.strategy}, {training.precision}, {training.launcher}"
-            name = f"step of the reference training, {setup}, {counted(training.world_size, 'rank')}"
+            name = said(
+                "step of the reference training, {setup}, {counted}", setup, counted(training.world_size, "rank")
+            )
             samples.setdefault((name, "s", nodes, False), []).append(Sample(place, seconds, seconds, seconds))
     for (name, unit, nodes, is_better_high), found in samples.items():
         yield Measure(name, unit, nodes, tuple(found), is_better_high)
@@ -166,13 +171,18 @@ def trend_lines(found: Trend, language: Language = ENGLISH) -> list[str]:
     say = language.say
     count = len(found.runs)
     bad = sum(run.report.verdict in (Verdict.FAIL, Verdict.ERROR) for run in found.runs)
-    head = f"{counted(count, 'run')}, {bad} of them not good, {counted(len(found.measures), 'figure')}"
+    head = said(
+        "{counted}, {bad} of them not good, {counted2}",
+        counted(count, "run"),
+        bad,
+        counted(len(found.measures), "figure"),
+    )
     lines = [labelled("worse", fall_text(found, fall, language)) for fall in found.falls]
     lines = [say(head), *(lines or [say("no figure got worse")])]
     lines += [labelled("fact", moved_text(found, moved, language)) for moved in found.moved[:10]]
     if len(found.moved) > 10:
         more = counted(len(found.moved) - 10, "more fact")
-        lines.append(f"{'':10}{say(f'and {more} moved: see the page')}")
+        lines.append(f"{'':10}{say(said('and {more} moved: see the page', more))}")
     return [*lines, *(labelled("note", say(printable(note))) for note in found.notes)]
 
 
@@ -183,10 +193,10 @@ def fall_text(found: Trend, fall: Fall, language: Language = ENGLISH) -> str:
     what = _of_nodes(measure.name, _cut(measure.nodes), language)
     turn = f"{fall.before:.4g} -> {fall.value:.4g} {measure.unit} ({fall.share:+.0%})"
     comma, stop = (", ", "; ") if language == ENGLISH else ("，", "；")
-    words = [f"{what} {turn}{comma}{say(f'first in run {first.id} of {when(first.started)}')}"]
-    words += [say(f"{counted(fall.later, 'run')} after it too")] if fall.later else []
+    words = [f"{what} {turn}{comma}{say(said('first in run {id} of {when}', first.id, when(first.started)))}"]
+    words += [say(said("{counted} after it too", counted(fall.later, "run")))] if fall.later else []
     if fall.recovered is not None:
-        words.append(say(f"good again in run {found.runs[fall.recovered].report.run.id}"))
+        words.append(say(said("good again in run {id}", found.runs[fall.recovered].report.run.id)))
     return printable(stop.join(words))
 
 
@@ -201,9 +211,8 @@ def moved_text(found: Trend, moved: Moved, language: Language = ENGLISH) -> str:
     say = language.say
     what = _of_nodes(moved.fact, _cut(fold(moved.nodes)), language)
     comma = ", " if language == ENGLISH else "，"
-    return printable(
-        f"{what} {moved.before} -> {moved.now}{comma}{say(f'first in run {first.id} of {when(first.started)}')}"
-    )
+    since = say(said("first in run {id} of {when}", first.id, when(first.started)))
+    return printable(f"{what} {moved.before} -> {moved.now}{comma}{since}")
 
 
 def when(started: str) -> str:

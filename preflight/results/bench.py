@@ -7,6 +7,7 @@ from typing import Literal
 
 from preflight.errors import NotMeasured
 from preflight.results.measured import Measured
+from preflight.said import said
 
 Direction = Literal["egress", "ingress", "both", "path"]
 RING = "NCCL_ALGO=Ring"  # the group of the results for which NCCL was held to a ring
@@ -231,7 +232,7 @@ class Bench(Measured, frozen=True, kw_only=True):
         """The results of a collective, each of another size."""
         found = tuple(result for result in self.results if result.op == op)
         if not found:
-            raise NotMeasured(self.not_measured or f"no {op} was run")
+            raise NotMeasured(self.not_measured or said("no {op} was run", op))
         return found
 
     def result(self, op: str) -> Result:

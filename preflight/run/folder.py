@@ -41,6 +41,7 @@ from preflight.report.material import Material
 from preflight.report.printable import printable
 from preflight.results import Bench, Training
 from preflight.run.source import Measurements, ReportedSource
+from preflight.said import said
 from preflight.transport import command
 
 FACTS_AT_ONCE = 256  # files that are written before the disk must have them
@@ -60,16 +61,23 @@ class Ending:
 
 def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
     """What would be contacted and started, one line a host."""
-    lines = [f"would reach {len(hosts)} node{'s' * (len(hosts) != 1)}, deadline {options.deadline_seconds:g} s:"]
+    lines = [
+        said(
+            "would reach {hosts} node{s}, deadline {deadline_seconds:g} s:",
+            len(hosts),
+            "s" * (len(hosts) != 1),
+            options.deadline_seconds,
+        )
+    ]
     for host in hosts:
         way = shlex.join(words_without_secrets(command(host, options.reach)))
-        lines.append(f"  {host.name}: {host.trouble or way}")
+        lines.append(said("  {name}: {trouble}", host.name, host.trouble or way))
     if options.launch:
-        lines.append(f"reference job: {started_by(options)}")
+        lines.append(said("reference job: {started_by}", started_by(options)))
     lines.append("ports: random ones for the mesh and the jobs, picked by the nodes; MASTER_PORT is bound, never used")
     if options.found_settings:
-        lines.append(f"settings: {options.found_settings}, found in this folder")
-    lines.append(f"report: {options.folder}")
+        lines.append(said("settings: {found_settings}, found in this folder", options.found_settings))
+    lines.append(said("report: {folder}", options.folder))
     return "\n".join(lines)
 
 
@@ -82,8 +90,8 @@ def write_started(source: ReportedSource, ledger: Ledger, options: Options) -> N
         options.folder.mkdir(parents=True, exist_ok=True)
         write_json(options.folder / FILES["json"], _unfinished(source, ledger, options))
     except OSError as error:
-        words = f"{options.folder} cannot be written: {error.strerror or error}"
-        raise UsageError(f"--report-dir: {words}; name another with --report-dir=DIR") from None
+        words = said("{folder} cannot be written: {strerror}", options.folder, error.strerror or error)
+        raise UsageError(said("--report-dir: {words}; name another with --report-dir=DIR", words)) from None
 
 
 def withdraw(options: Options) -> None:
@@ -129,10 +137,10 @@ def write_finished(
                 (folder / name).unlink(missing_ok=True)
         write_together({folder / name: text for name, text in texts.items()}, lambda: on_written(report.exit_code))
         if (folder / FILES["json"]).read_bytes() != texts[FILES["json"]]:
-            raise OSError(f"{FILES['json']} does not hold what was written to it")
+            raise OSError(said("{FILES} does not hold what was written to it", FILES["json"]))
         _append_step_summary(folder / FILES["markdown"])
     except OSError as error:
-        unwritable = f"the report could not be written to {folder}: {error.strerror or error}"
+        unwritable = said("the report could not be written to {folder}: {strerror}", folder, error.strerror or error)
     code = report.exit_code
     if unwritable and code in {0, 5}:
         code = EXIT_NOT_MEASURED
@@ -161,7 +169,7 @@ def json_for(options: Options, target: str) -> str:
         Path(target).write_text(text, encoding="utf-8")
     except OSError as error:
         return f"--json {target}: {error.strerror or error}"
-    return f"json      {target}"
+    return said("json      {target}", target)
 
 
 def _append_step_summary(markdown: Path) -> None:
@@ -229,12 +237,20 @@ def _finished(source: ReportedSource, ledger: Ledger, options: Options, ending: 
     notes = list(source.notes)
     if options.found_python:
         notes.append(
-            f"the nodes are asked with {options.found_python}, as the launch files start it; --python names another"
+            said(
+                "the nodes are asked with {found_python}, as the launch files start it; --python names another",
+                options.found_python,
+            )
         )
     if options.found_settings:
-        notes.append(f"settings are those of {options.found_settings}, found in this folder; --settings names others")
+        notes.append(
+            said(
+                "settings are those of {found_settings}, found in this folder; --settings names others",
+                options.found_settings,
+            )
+        )
     if options.baseline and ending.baseline is None:
-        notes.append(f"--baseline {options.baseline}: no earlier run of these hosts was good")
+        notes.append(said("--baseline {baseline}: no earlier run of these hosts was good", options.baseline))
     notes += remarks(options.settings.waivers, ledger.findings, not_asked=ledger.not_asked, today=ending.today)
     report = msgspec.structs.replace(
         _report(source, ledger, options, source.measured(), finished=True, verdict=verdict, exit_code=ending.exit_code),

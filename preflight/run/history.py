@@ -27,6 +27,7 @@ from preflight.report.language.wrap import in_columns
 from preflight.report.printable import printable
 from preflight.report.trend import Trend, trend
 from preflight.run import stored
+from preflight.said import said
 
 LAST, LAST_GOOD = "last", "last-good"
 REPORTS = Path("reports")
@@ -80,9 +81,21 @@ def called(words: Path, *, what: str = "run") -> Path:
         return wanted[0].folder
     if len(wanted) > 1:
         count, newest = len(wanted), wanted[0].folder.name
-        raise UsageError(f"{shown}: {count} runs in {REPORTS} begin with it, the newest is {newest}")
-    newest = f"; the newest run in {REPORTS} is {past[0].folder.name}" if past else f"; {REPORTS} holds no run"
-    raise UsageError(f"{shown}: no such run{newest}")
+        raise UsageError(
+            said(
+                "{shown}: {count} runs in {REPORTS} begin with it, the newest is {newest}",
+                shown,
+                count,
+                REPORTS,
+                newest,
+            )
+        )
+    newest = (
+        said("; the newest run in {REPORTS} is {name}", REPORTS, past[0].folder.name)
+        if past
+        else said("; {REPORTS} holds no run", REPORTS)
+    )
+    raise UsageError(said("{shown}: no such run{newest}", shown, newest))
 
 
 def baseline(options: Options, names: Collection[str]) -> Snapshot | None:
@@ -120,7 +133,13 @@ def not_green(options: Options, names: Collection[str]) -> frozenset[str]:
     """
     past = finished_of(options, names)
     if not past:
-        raise UsageError(f"--last-failed: no finished run of {hosts.fold(names)} in {REPORTS}; leave the option out")
+        raise UsageError(
+            said(
+                "--last-failed: no finished run of {names} in {REPORTS}; leave the option out",
+                hosts.fold(names),
+                REPORTS,
+            )
+        )
     red: set[str] = set()
     judged: set[str] = set()
     for run in past:
@@ -131,7 +150,9 @@ def not_green(options: Options, names: Collection[str]) -> frozenset[str]:
             break
     if not red:
         newest = past[0].head.run.id
-        raise UsageError(f"--last-failed: run {newest} was green; leave the option out to ask everything again")
+        raise UsageError(
+            said("--last-failed: run {newest} was green; leave the option out to ask everything again", newest)
+        )
     return frozenset(red)
 
 
@@ -142,14 +163,16 @@ def last_run() -> Past:
     """
     past = next((run for run in runs(REPORTS) if run.head.finished), None)
     if past is None:
-        raise UsageError(f"--last-failed: no finished run in {REPORTS}; name the hosts with --hosts")
+        raise UsageError(said("--last-failed: no finished run in {REPORTS}; name the hosts with --hosts", REPORTS))
     command = past.head.run.command
     if any(HIDDEN in word for word in command):
         raise UsageError(
-            f"--last-failed: the command line of run {past.head.run.id} held a secret; give its options again"
+            said("--last-failed: the command line of run {id} held a secret; give its options again", past.head.run.id)
         )
     if any(word.partition("=")[0] in ("--from", "--preflight-from") for word in command):
-        raise UsageError(f"--last-failed: run {past.head.run.id} judged a stored run; name the hosts with --hosts")
+        raise UsageError(
+            said("--last-failed: run {id} judged a stored run; name the hosts with --hosts", past.head.run.id)
+        )
     return past
 
 
@@ -162,12 +185,24 @@ def refuse_other_nodes(past: Past, given: str) -> None:
         return
     was = _hostname(past.folder) if given == hosts.LOCAL else ""
     if was not in ("", socket.gethostname()):  # on a file system that both share
-        raise UsageError(f"--last-failed: run {past.head.run.id} was started on {was}, this is {socket.gethostname()}")
+        raise UsageError(
+            said(
+                "--last-failed: run {id} was started on {was}, this is {gethostname}",
+                past.head.run.id,
+                was,
+                socket.gethostname(),
+            )
+        )
     now = [host.name for host in hosts.parse_hosts(given)]
     if set(now) != set(past.head.nodes):
         raise UsageError(
-            f"--last-failed: run {past.head.run.id} was of {hosts.fold(past.head.nodes)}, and {given} is now "
-            f"{hosts.fold(now)}; name the hosts with --hosts"
+            said(
+                "--last-failed: run {id} was of {nodes}, and {given} is now {now}; name the hosts with --hosts",
+                past.head.run.id,
+                hosts.fold(past.head.nodes),
+                given,
+                hosts.fold(now),
+            )
         )
 
 
@@ -193,7 +228,7 @@ def list_text(folder: Path, language: Language = ENGLISH) -> str:
         for past in runs(folder)
     ]
     if not rows:
-        return language.say(f"no run in {printable(str(folder))}")
+        return language.say(said("no run in {folder}", printable(str(folder))))
     cells = [[printable(cell) for cell in row] for row in rows]
     heads = [language.say(head) for head in ("started (UTC)", "verdict", "nodes", "took", "run")]
     return in_columns([heads, *cells])
@@ -203,7 +238,7 @@ def trend_of(folder: Path) -> Trend:
     """The finished runs of a folder, the oldest first; facts are read of the newest alone. UsageError without runs."""
     past = [run for run in reversed(runs(folder)) if run.head.finished]
     if not past:
-        raise UsageError(f"report --trend: no finished run in {printable(str(folder))}")
+        raise UsageError(said("report --trend: no finished run in {folder}", printable(str(folder))))
     with_facts = {run.folder for run in past[-TREND_FACTS:]}
     snapshots, folders, notes = [], [], []
     for run in past:
@@ -214,7 +249,7 @@ def trend_of(folder: Path) -> Trend:
         except UsageError as error:  # one that cannot be read is no reason to leave out the others
             notes.append(str(error))
     if len(past) > TREND_FACTS:
-        notes.append(f"facts are those of the newest {TREND_FACTS} runs")
+        notes.append(said("facts are those of the newest {TREND_FACTS} runs", TREND_FACTS))
     return trend(snapshots, folders, notes)
 
 
@@ -228,12 +263,12 @@ def keep(folder: Path, count: int) -> list[str]:
         name = printable(str(past.folder))
         others = sorted({path.name for path in past.folder.iterdir()} - OURS)
         if others:
-            lines.append(f"kept {name}: it also holds {printable(', '.join(others[:3]))}")
+            lines.append(said("kept {name}: it also holds {others}", name, printable(", ".join(others[:3]))))
         elif not past.head.finished and not _is_over(past.head.run.started):
-            lines.append(f"kept {name}: it may still be under way")
+            lines.append(said("kept {name}: it may still be under way", name))
         else:
             shutil.rmtree(past.folder)
-            lines.append(f"deleted {name}")
+            lines.append(said("deleted {name}", name))
     return lines
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from preflight.collect.subjects import facts_of
 from preflight.errors import HostError
 from preflight.hosts import Host
+from preflight.said import said
 from preflight.session.connection import Session, own_line
 from preflight.transport import Reach
 
@@ -31,7 +32,7 @@ async def explained(hosts: Iterable[Host], failures: Mapping[str, str], reach: R
     reported = dict(failures)
     for host, found in zip(lacking, answers, strict=True):
         if found:
-            reported[host.name] += f" (there {found[0]} has torch {found[1]})"
+            reported[host.name] += said(" (there {found} has torch {found2})", found[0], found[1])
     return reported
 
 

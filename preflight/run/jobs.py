@@ -16,6 +16,7 @@ from preflight.measure.rdma import writes
 from preflight.options.options import Options
 from preflight.results import Bench, Result
 from preflight.run.stages import Stages
+from preflight.said import said
 
 BENCH_SECONDS = 90.0
 SEARCH_SECONDS = 60.0
@@ -81,8 +82,8 @@ def not_started(crew: JobNodes) -> str:
     starting = crew.options.starting
     reason = starting.refusal
     if starting.needs_gpus and crew.backend == "gloo":
-        reason = f"{starting.needs_gpus}: {DEEPSPEED_ON_CPU}"
-    return f"the reference job was not started: {reason}" if reason else ""
+        reason = said("{needs_gpus}: {DEEPSPEED_ON_CPU}", starting.needs_gpus, DEEPSPEED_ON_CPU)
+    return said("the reference job was not started: {reason}", reason) if reason else ""
 
 
 def all_reduce_gbytes_per_s(result: Bench | None) -> float | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from preflight.hosts import Host
+from preflight.said import said
 from preflight.transport import Reach
 from preflight.transport.here import printed
 from preflight.transport.ssh import Ssh
@@ -41,7 +42,11 @@ def explained(
     reported = dict(failures)
     for jump, names in behind.items():
         if jump and jump not in alive and len(names) > 1:
-            words = f"the jump host {jump}: sshd accepts but does not answer (ssh: {SILENT}); restart sshd on {jump}"
+            words = said(
+                "the jump host {jump}: sshd accepts but does not answer (ssh: {SILENT}); restart sshd on {jump}",
+                jump,
+                SILENT,
+            )
             everyone = [name for name, reason in failures.items() if SILENT in reason]
             reported.update(dict.fromkeys(everyone if len(behind) == 1 else names, words))
     return reported

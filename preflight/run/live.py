@@ -33,6 +33,7 @@ from preflight.run.reuse.certificates import Asked
 from preflight.run.reuse.recall import keep, recalled
 from preflight.run.source import Measurements
 from preflight.run.stages import Stages
+from preflight.said import said
 from preflight.session.fleet import Fleet
 from preflight.transport.kubernetes import machines
 
@@ -111,7 +112,7 @@ class Run:
         self._begin("files: what all nodes share, and what takes long")
         self.stages.timed("files", self._further_facts)
         if opts.tests_of_vendors:
-            self._begin(f"vendors' tests of GPUs: {opts.vendor_tests}")
+            self._begin(said("vendors' tests of GPUs: {vendor_tests}", opts.vendor_tests))
             seconds = opts.seconds_of_vendors + 2 * vendor.ENDING_SECONDS
             self.stages.timed("vendor", lambda: self._within(seconds, self._tests_of_vendors))
         self.notes += self.fleet.remarks
@@ -119,14 +120,14 @@ class Run:
             f"{name}: {remark}" for name, session in self.fleet.sessions.items() for remark in session.remarks
         ]
         self.notes += [
-            f"{name}: text before our replies: {session.decoder.text()[:200]!r}"
+            said("{name}: text before our replies: {text!r}", name, session.decoder.text()[:200])
             for name, session in self.fleet.sessions.items()
             if session.decoder.noise.strip()
         ]
 
     def _open_in_turns(self) -> None:
         """More nodes than can be connected at once: each is visited for its facts, then with some of the others."""
-        self._begin(f"facts: visiting the nodes, {self.fleet.at_once} at a time")
+        self._begin(said("facts: visiting the nodes, {at_once} at a time", self.fleet.at_once))
         seconds = self.stages.left(self.options.deadline_seconds) * FIRST_TURN_SHARE
         work = partial(turns.collect, self.fleet, self.options, seconds=seconds - SLACK_SECONDS)
         self.documents, self.cluster = self.stages.timed(
@@ -146,21 +147,26 @@ class Run:
         self._mesh = second.mesh()
         self.stage_seconds["ending"] = 0.0
         self.notes.append(
-            f"mesh within groups: {self.fleet.why_in_turns()} connects each node with 16 of all the others"
+            said(
+                "mesh within groups: {why_in_turns} connects each node with 16 of all the others",
+                self.fleet.why_in_turns(),
+            )
         )
 
     def _note_partings(self) -> None:
         """The notes about the visits that are over."""
         for name, parting in self.fleet.partings.items():
             self.notes += [f"{name}: {remark}" for remark in parting.remarks]
-            self.notes += [f"{name}: text before our replies: {parting.noise!r}"] * bool(parting.noise)
-            self.notes += [f"{name}: left behind: {left}" for left in parting.residue]
+            self.notes += [said("{name}: text before our replies: {noise!r}", name, parting.noise)] * bool(
+                parting.noise
+            )
+            self.notes += [said("{name}: left behind: {left}", name, left) for left in parting.residue]
             self.notes += [f"{name}: {UNCONFIRMED}"] * (not parting.ended and name not in self.fleet.failures)
         self.fleet.partings.clear()
 
     def _needs_all(self) -> None:
         if self._fleet is not None and not self._fleet.is_whole:
-            raise NotMeasured(f"it needs all nodes at once: {self.fleet.why_in_turns()}")
+            raise NotMeasured(said("it needs all nodes at once: {why_in_turns}", self.fleet.why_in_turns()))
 
     def _begin(self, stage: str) -> None:
         self.progress.stage(stage, tuple if self._fleet is None else self._fleet.waiting)
@@ -192,13 +198,15 @@ class Run:
         why = found if isinstance(found, str) else ""
         why = self._probe({} if isinstance(found, str) else found.paths) or why
         if isinstance(found, str) or why:
-            self.notes.append(f"--reuse: measured again: {why}")
+            self.notes.append(said("--reuse: measured again: {why}", why))
             return
         self._bench, self._training = found.bench, found.training
         self.proof = found.proof()
         unread = [node.name for node in self.cluster if paths.hides_limits(node)]
         if unread:
-            self.notes.append(f"--reuse: the packet filter of {fold(unread)} is shown to root alone: only bursts tell")
+            self.notes.append(
+                said("--reuse: the packet filter of {unread} is shown to root alone: only bursts tell", fold(unread))
+            )
 
     def _probe(self, before: dict[str, float]) -> str:
         """Send a burst over each path -> why what was measured no longer holds; "" where every path carries the same.
@@ -212,7 +220,7 @@ class Run:
             self._needs_all()
             found = self.stages.timed("paths", lambda: self._within(paths.SECONDS, work))
         except PreflightError as error:
-            return f"the paths between the nodes could not be tried: {error}"
+            return said("the paths between the nodes could not be tried: {error}", error)
         self._paths = found if all(found.values()) else None
         return paths.slower(before, found)
 
@@ -227,7 +235,7 @@ class Run:
         measured: dict[str, Any] = {"bench": self._bench, "training": self._training, "paths": self._paths}
         trouble = keep(asked, self.documents, **measured)
         if trouble:
-            self.notes.append(f"--reuse: no certificate could be written: {trouble}")
+            self.notes.append(said("--reuse: no certificate could be written: {trouble}", trouble))
 
     def _add(self, answers: Mapping[str, Answer]) -> None:
         """What the nodes gave in a further round."""
@@ -273,11 +281,13 @@ class Run:
         self.stages.timed("close", self._fleet.close)
         for name, error in self._fleet.failures.items():
             if isinstance(error, TimedOut) and name not in self._fleet.sessions:
-                self.notes.append(f"{name}: never answered; what the login started there may still be running")
+                self.notes.append(
+                    said("{name}: never answered; what the login started there may still be running", name)
+                )
         for name, session in self._fleet.sessions.items():
-            self.notes += [f"{name}: left behind: {left}" for left in session.residue]
+            self.notes += [said("{name}: left behind: {left}", name, left) for left in session.residue]
             if not session.ended and name not in self.failures:
-                self.notes.append(f"{name}: {UNCONFIRMED}")
+                self.notes.append(said("{name}: {UNCONFIRMED}", name, UNCONFIRMED))
 
     def leave_out(self, names: Collection[str]) -> None:
         """Run the further jobs without these nodes, and say so."""
@@ -285,7 +295,9 @@ class Run:
             self.left_out |= frozenset(names)
             ran = fold(node.name for node in self.crew.cluster)
             asked = f"--need {self.options.need}" if self.options.need else "--prune"
-            self.notes.append(f"{asked}: {fold(sorted(self.left_out))} left out; later jobs ran on {ran}")
+            self.notes.append(
+                said("{asked}: {left_out} left out; later jobs ran on {ran}", asked, fold(sorted(self.left_out)), ran)
+            )
 
     @property
     def crew(self) -> JobNodes:
@@ -310,13 +322,18 @@ class Run:
             return MESH_SECONDS
         seconds = mesh.full_seconds(count)
         pairs = count * (count - 1)
-        self._announce(f"connections between all {pairs} pairs of {count} nodes: about {seconds:.0f} s", seconds)
+        self._announce(
+            said(
+                "connections between all {pairs} pairs of {count} nodes: about {seconds:.0f} s", pairs, count, seconds
+            ),
+            seconds,
+        )
         return max(MESH_SECONDS, 3 * seconds)
 
     def _announce(self, message: str, seconds: float) -> None:
         """Say beforehand what takes so long; NotMeasured at once where the time is too short."""
         if seconds > self.stages.left(seconds):
-            raise NotMeasured(f"{message}, more than the deadline leaves: give a longer --deadline")
+            raise NotMeasured(said("{message}, more than the deadline leaves: give a longer --deadline", message))
         self.notes.append(message)
         self.progress.say(message)
 
@@ -330,7 +347,7 @@ class Run:
         if self._mesh is not None and self._mesh.rendezvous is not None:
             return self._mesh.rendezvous  # of nodes that were visited in turns, and are no longer connected
         self._needs_all()
-        self._begin(f"rendezvous: connecting every node to port {port} of {first}")
+        self._begin(said("rendezvous: connecting every node to port {port} of {first}", port, first))
         addresses[first] = rendezvous.address_of(self.cluster.first)
         seconds = self.stages.left(rendezvous.SECONDS)
         work = rendezvous.run(self.fleet.sessions, addresses, port=port, seconds=seconds)
@@ -350,11 +367,13 @@ class Run:
 
     def _measured_bench(self, stage: str) -> Bench:
         self._needs_all()
-        self._begin(f"{stage}: measuring the bandwidth")
+        self._begin(said("{stage}: measuring the bandwidth", stage))
         crew, opts = self.crew, self.options
         if opts.full_mesh:
             count, seconds = len(crew.cluster), streams.full_mesh_seconds(len(crew.cluster))
-            self._announce(f"streams between all pairs of {count} nodes: about {seconds:.0f} s", seconds)
+            self._announce(
+                said("streams between all pairs of {count} nodes: about {seconds:.0f} s", count, seconds), seconds
+            )
         searching = jobs.search_seconds(crew)
         earlier = self.baseline.results if self.baseline is not None else ()
         job = jobs.bench_job(crew, self.stages, racks=self.racks, earlier=earlier)

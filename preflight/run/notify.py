@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from preflight.report.document import RunReport
 from preflight.report.formats.notice import notice
 from preflight.report.printable import printable
+from preflight.said import said
 
 SECONDS = 5.0  # for all of it: a name that does not resolve, a server that answers by letters
 ANSWER_BYTES = 4096
@@ -23,8 +24,8 @@ def notify(url: str, report: RunReport, *, seconds: float = SECONDS) -> str:
     sending = threading.Thread(target=lambda: answers.append(_post(url, body)), name="notify", daemon=True)
     sending.start()
     sending.join(seconds)
-    why = answers[0] if answers else f"no answer within {seconds:g} s"
-    return f"warning: --notify: {printable(host)} was not told: {printable(why)}" if why else ""
+    why = answers[0] if answers else said("no answer within {seconds:g} s", seconds)
+    return said("warning: --notify: {host} was not told: {why}", printable(host), printable(why)) if why else ""
 
 
 def _post(url: str, body: bytes) -> str:
@@ -46,7 +47,7 @@ def _post(url: str, body: bytes) -> str:
         with urllib.request.build_opener(Staying).open(request, timeout=SECONDS) as answer:
             return _refusal(answer.read(ANSWER_BYTES))
     except urllib.error.HTTPError as error:
-        return f"it answered {error.code}"
+        return said("it answered {code}", error.code)
     except urllib.error.URLError as error:
         return getattr(error.reason, "strerror", None) or type(error.reason).__name__
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -60,4 +61,4 @@ def _refusal(answer: bytes) -> str:
     except (ValueError, RecursionError):
         return ""
     code = reply.get("code", 0) if isinstance(reply, dict) else 0
-    return f"it answered code {str(code)[:CODE_LETTERS]}" if isinstance(code, int) and code != 0 else ""
+    return said("it answered code {code}", str(code)[:CODE_LETTERS]) if isinstance(code, int) and code != 0 else ""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.hosts import fold
 from preflight.report.language import ENGLISH, Language
 from preflight.report.printable import printable
+from preflight.said import said
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -101,7 +102,9 @@ class Progress:
         if names:
             folded = printable(fold(names))
             folded = folded if len(folded) <= NODES_WIDTH else f"{folded[:NODES_WIDTH]}..."
-            parts.append(self.language.say(f"waiting for {len(names)} of {self.nodes}: {folded}"))
+            parts.append(
+                self.language.say(said("waiting for {names} of {nodes}: {folded}", len(names), self.nodes, folded))
+            )
         return ", ".join([*parts, *filter(None, [printable(stage.detail)])])
 
     def _finish(self) -> None:

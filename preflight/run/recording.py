@@ -10,6 +10,7 @@ from pathlib import Path
 
 from preflight.collect.record import Entry
 from preflight.errors import UsageError
+from preflight.said import said
 
 
 def write(entries: Iterable[Entry], folder: Path) -> None:
@@ -18,7 +19,7 @@ def write(entries: Iterable[Entry], folder: Path) -> None:
     Links come last, so that nothing is written through one, wherever a node says that it leads.
     """
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder}: there is a recording already; name another folder")
+        raise UsageError(said("{folder}: there is a recording already; name another folder", folder))
     held = list(entries)
     for entry in held:
         place = folder / entry.path
@@ -42,8 +43,8 @@ def prepare(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        words = f"{folder} cannot be written: {error.strerror or error}"
-        raise UsageError(f"--record: {words}; name another with --record=DIR") from None
+        words = said("{folder} cannot be written: {strerror}", folder, error.strerror or error)
+        raise UsageError(said("--record: {words}; name another with --record=DIR", words)) from None
 
 
 def folder_name(node: str) -> str:

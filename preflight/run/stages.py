@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from preflight.errors import NotMeasured, PreflightError
+from preflight.said import said
 
 T = TypeVar("T")
 CLOSING_SECONDS = 8.0  # reserved for ending the nodes and writing the report; a fifth of a short deadline
@@ -37,7 +38,7 @@ class Stages:
         """What a stage may take of the seconds that it wants. NotMeasured where the deadline leaves none."""
         left = self.deadline - time.monotonic() - min(CLOSING_SECONDS, self.limit_seconds / 5)
         if left < 1.0:
-            raise NotMeasured(f"the deadline of {self.limit_seconds:g} s was reached")
+            raise NotMeasured(said("the deadline of {limit_seconds:g} s was reached", self.limit_seconds))
         return min(wanted, left)
 
     def share(self, wanted: float) -> float:

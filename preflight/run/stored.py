@@ -23,6 +23,7 @@ from preflight.report.language import ENGLISH, Language
 from preflight.report.material import Material
 from preflight.results import Bench, Mesh, Training
 from preflight.run.source import Measurements
+from preflight.said import said
 
 T = TypeVar("T")
 J = TypeVar("J", Bench, Training)
@@ -57,9 +58,17 @@ class StoredRun:
     def refuse_more_than_asked(self, profile: str, need: int | None) -> None:
         """Raise UsageError for what the run itself was not asked to measure, or has no nodes for."""
         if profile == "full" and self.report.profile != "full":
-            raise UsageError(f"--profile full with --from: the stored run was of profile {self.report.profile}")
+            raise UsageError(
+                said("--profile full with --from: the stored run was of profile {profile}", self.report.profile)
+            )
         if need is not None and need > len(self.names):
-            raise UsageError(f"--need {need}: wanted a number from 1 to {len(self.names)}, the nodes of the stored run")
+            raise UsageError(
+                said(
+                    "--need {need}: wanted a number from 1 to {names}, the nodes of the stored run",
+                    need,
+                    len(self.names),
+                )
+            )
 
     def recall(self, checks: tuple[str, ...]) -> None:
         """Nothing: a stored run takes over nothing."""
@@ -104,7 +113,14 @@ class StoredRun:
         """A job's result; what ran over another backend says nothing of the one that is asked for."""
         backends = {node.backend for node in self.cluster} - {result.backend}
         if backends:
-            raise NotMeasured(f"the stored {name} ran over {result.backend}, not over {', '.join(sorted(backends))}")
+            raise NotMeasured(
+                said(
+                    "the stored {name} ran over {backend}, not over {backends}",
+                    name,
+                    result.backend,
+                    ", ".join(sorted(backends)),
+                )
+            )
         return result
 
     def end(self) -> None:
@@ -117,7 +133,7 @@ class StoredRun:
         reason = next((reason for reason, checks in self.report.not_asked.items() if check in checks), "")
         if not reason and self.report.profile == "quick" and kind != "mesh":
             reason = "profile quick"
-        return f"{reason} of the stored run" if reason else ""
+        return said("{reason} of the stored run", reason) if reason else ""
 
     def leave_out(self, names: Collection[str]) -> None:
         """The stored jobs ran on whatever nodes they ran on."""
@@ -151,7 +167,11 @@ def load(folder: Path, backend: str) -> StoredRun:
         strange = set(job.node_names if job is not None else ()) - report.nodes.keys()
         if strange:
             raise UsageError(
-                f"{folder / 'report.json'}: it measured on {fold(sorted(strange))}, which it does not have"
+                said(
+                    "{folder}: it measured on {strange}, which it does not have",
+                    folder / "report.json",
+                    fold(sorted(strange)),
+                )
             )
     chosen = jobs[0].backend if jobs and backend == "auto" else backend
     with _without_collections():
@@ -159,7 +179,7 @@ def load(folder: Path, backend: str) -> StoredRun:
     reached = {node.name for node in cluster}
     failures = {name: _why_without_facts(report, name) for name in report.nodes if name not in reached}
     age = age_text(report.run.started, datetime.now(timezone.utc))
-    return StoredRun(tuple(report.nodes), cluster, failures, report, (f"judged from {folder}{age}",))
+    return StoredRun(tuple(report.nodes), cluster, failures, report, (said("judged from {folder}{age}", folder, age),))
 
 
 def _why_without_facts(report: RunReport, name: str) -> str:
@@ -174,7 +194,7 @@ def age_text(started: str, now: datetime) -> str:
         days = (now - datetime.fromisoformat(started)).days
     except (ValueError, TypeError):
         return ", of an unknown day"
-    return f", {days} day{'s' * (days != 1)} old" if days >= 1 else ""
+    return said(", {days} day{s} old", days, "s" * (days != 1)) if days >= 1 else ""
 
 
 def _documents(folder: Path, report: RunReport) -> Iterator[decode.Document]:
@@ -189,13 +209,19 @@ def _documents(folder: Path, report: RunReport) -> Iterator[decode.Document]:
         document = decode.read(path)
         name = document.node
         if name not in places:
-            raise UsageError(f"{path}: node {name!r} is not in report.json")
+            raise UsageError(said("{path}: node {name!r} is not in report.json", path, name))
         if name in files:
-            raise UsageError(f"{path}: node {name!r} has its facts in {files[name].name} too")
+            raise UsageError(said("{path}: node {name!r} has its facts in {name2} too", path, name, files[name].name))
         if document.index != places[name]:
             found, wanted = document.index + 1, places[name] + 1
             raise UsageError(
-                f"{path}: node {name!r} is the host of number {found} there, of number {wanted} in report.json"
+                said(
+                    "{path}: node {name!r} is the host of number {found} there, of number {wanted} in report.json",
+                    path,
+                    name,
+                    found,
+                    wanted,
+                )
             )
         files[name] = path
         if report.nodes[document.node].reached:
@@ -230,5 +256,5 @@ def _end_of(path: Path) -> str:
 
 def _present(section: T | None, name: str) -> T:
     if section is None:
-        raise NotMeasured(f"the stored run has no {name}")
+        raise NotMeasured(said("the stored run has no {name}", name))
     return section

@@ -26,6 +26,7 @@ from preflight.hosts import Host
 from preflight.measure import mesh, rendezvous
 from preflight.options.options import Options
 from preflight.results import Mesh, Rendezvous
+from preflight.said import said
 from preflight.session.connection import Session
 from preflight.session.fleet import Fleet, of_host
 
@@ -97,7 +98,7 @@ class Second:
             made = [group for part in (prompt, late) if part for group in groups(part, self.fleet.at_once - 1)]
         for number, group in enumerate(made, 1):
             left = until - time.monotonic()
-            say(f"group {number} of {len(made)}")
+            say(said("group {number} of {made}", number, len(made)))
             if left < 1.0:
                 self.take({name: _lost("the time of the stage was over before its turn") for name in group})
                 continue

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from preflight.node.agent import frames
+from preflight.said import said
 from preflight.session import quick
 
 NODE_BYTES = 64 << 20
@@ -48,7 +49,7 @@ class Budget:
         self.pool.size += _beyond(self.size, count, FAIR_BYTES)
         self.size += count
         if self.size > NODE_BYTES:
-            raise frames.FrameError(f"more than {NODE_BYTES >> 20} MiB in one run")
+            raise frames.FrameError(said("more than {NODE_BYTES} MiB in one run", NODE_BYTES >> 20))
         if self.size > FAIR_BYTES and self.pool.size > POOL_BYTES:
             raise frames.FrameError("too many bytes from many nodes at once, and more than its share from this one")
 
@@ -56,13 +57,13 @@ class Budget:
         """The message of a frame, counted before it is decoded."""
         self.frames += 1
         if self.frames > NODE_FRAMES:
-            raise frames.FrameError(f"more than {NODE_FRAMES} messages in one run")
+            raise frames.FrameError(said("more than {NODE_FRAMES} messages in one run", NODE_FRAMES))
         outline = quick.outline(text)
         count = quick.most_values(outline)
         self.pool.values += _beyond(self.values, count, FAIR_VALUES)
         self.values += count
         if self.values > NODE_VALUES:
-            raise frames.FrameError(f"more than {NODE_VALUES} values in one run")
+            raise frames.FrameError(said("more than {NODE_VALUES} values in one run", NODE_VALUES))
         if self.values > FAIR_VALUES and self.pool.values > POOL_VALUES:
             raise frames.FrameError("too many values from many nodes at once, and more than its share from this one")
         if len(text) < QUICK_BYTES:
@@ -73,7 +74,7 @@ class Budget:
         finally:
             self.seconds += time.thread_time() - begun
             if self.seconds > NODE_SECONDS:
-                raise frames.FrameError(f"decoding what it said took more than {NODE_SECONDS:g} s")
+                raise frames.FrameError(said("decoding what it said took more than {NODE_SECONDS:g} s", NODE_SECONDS))
 
 
 def _beyond(before: int, more: int, share: int) -> int:

@@ -19,6 +19,7 @@ from typing import Any
 from preflight.errors import BadReply, Busy, HostError, TimedOut, Unreachable
 from preflight.hosts import Host
 from preflight.node.agent import frames
+from preflight.said import said
 from preflight.session import payload, replies
 from preflight.session.budget import Budget, Pool
 from preflight.session.inbox import Inbox
@@ -41,7 +42,7 @@ PINGS = 4  # at most, until one came back so soon, or a later one within so many
 SURE_SECONDS = 0.02
 LESS_SURE = 4  # where all nodes log in at once, each ping costs what they wait for, and none comes back sooner
 CLOCK_SECONDS = 5.0
-ENDED_EARLY = "the call's process ended without a result"  # said by the agent; who ended it may end the agent next
+ENDED_EARLY = "the call's process ended without a result"  # words by the agent; who ended it may end the agent next
 ENDING_SECONDS = 5.0
 NO_OUTPUT = "no output"
 # Our code's first line, its length, reached a shell as a command; or the line was gone, and the next came in its place.
@@ -95,7 +96,7 @@ class Call:
         async for event in self.events():
             if key in event:
                 return replies.read(self.session.host.name, kind, event[key], key)
-        raise BadReply(self.session.host.name, f"the call ended without {key!r}")
+        raise BadReply(self.session.host.name, said("the call ended without {key!r}", key))
 
     async def end(self, kind: Any) -> Any:
         """The result of the call, which must be of this kind; events before it are passed over."""
@@ -139,7 +140,7 @@ async def own_line(host: Host, reach: Reach) -> Own:
     try:
         return await Own.start(argv)
     except OSError as error:
-        raise Unreachable(host.name, f"cannot start {argv[0]}: {error.strerror}") from None
+        raise Unreachable(host.name, said("cannot start {argv}: {strerror}", argv[0], error.strerror)) from None
 
 
 class Session:
@@ -210,8 +211,8 @@ class Session:
         if opened.busy:
             raise Busy(self.host.name, opened.busy)
         self.remarks = (
-            *(f"removed what a killed run had left: {path}" for path in opened.removed),
-            *(f"{other} is running preflight here too: figures may be lower" for other in opened.others),
+            *(said("removed what a killed run had left: {path}", path) for path in opened.removed),
+            *(said("{other} is running preflight here too: figures may be lower", other) for other in opened.others),
         )
         await self._take_pong(*asked, end)
         await self._measure_clock(end, done=1)
@@ -255,8 +256,10 @@ class Session:
                 if left > LOOK_AGAIN_SECONDS:
                     continue
                 noise = self.decoder.text()[:200]
-                printed = f"; its output was {noise!r}" if noise else ""
-                reason = f"no Python answered in time, and whether the login succeeded is unknown{printed}"
+                printed = said("; its output was {noise!r}", noise) if noise else ""
+                reason = said(
+                    "no Python answered in time, and whether the login succeeded is unknown{printed}", printed
+                )
                 raise TimedOut(self.host.name, reason) from None
         if "failure" in message and self.failure:
             raise self.failure
@@ -304,7 +307,7 @@ class Session:
             self._give_up(error)
             return
         except (frames.FrameError, MemoryError) as error:
-            self._give_up(BadReply(self.host.name, f"{type(error).__name__}: {error}"))
+            self._give_up(BadReply(self.host.name, said("{name}: {error}", type(error).__name__, error)))
             return
         except OSError as error:  # from a socket: a pipe just ends
             broken = self.line.broken_by(error)
@@ -332,19 +335,31 @@ class Session:
             self._fail(Unreachable(self.host.name, unreached))
         elif code == 97:
             found = self.decoder.text().split(" ")[0]
-            self._fail(HostError(self.host.name, f"Python {found} is too old; wanted 3.9 or newer: give --python PATH"))
+            self._fail(
+                HostError(
+                    self.host.name, said("Python {found} is too old; wanted 3.9 or newer: give --python PATH", found)
+                )
+            )
         elif READ_BY_OTHERS.search(stderr):
-            self._fail(HostError(self.host.name, f"no Python answered: {INPUT_TAKEN}"))
+            self._fail(HostError(self.host.name, said("no Python answered: {INPUT_TAKEN}", INPUT_TAKEN)))
         elif absent := STARTS_WHAT_IS_ABSENT.match(last_line(stderr, "")):
             file, program = absent.groups()
-            said = f"no Python answered: {file} there starts {program}, which is not installed there"
-            self._fail(HostError(self.host.name, said))
+            words = said(
+                "no Python answered: {file} there starts {program}, which is not installed there", file, program
+            )
+            self._fail(HostError(self.host.name, words))
         elif code in {126, 127} or "not found" in stderr:
             reason = self._last_words(stderr)
-            self._fail(HostError(self.host.name, f"no Python could be started ({reason}): give --python PATH"))
+            self._fail(
+                HostError(self.host.name, said("no Python could be started ({reason}): give --python PATH", reason))
+            )
         else:
-            said = f"the command ended with code {code} and no Python answered: {self._last_words(stderr)}"
-            self._fail(HostError(self.host.name, said))
+            words = said(
+                "the command ended with code {code} and no Python answered: {last_words}",
+                code,
+                self._last_words(stderr),
+            )
+            self._fail(HostError(self.host.name, words))
 
     def _last_words(self, stderr: str) -> str:
         """The last words of a login: nologin and expired passwords print them on standard output."""
@@ -360,7 +375,7 @@ class Session:
             if end.reason.startswith("signal"):  # the agent does not know why; its transport may (Slurm does)
                 self._tasks.append(asyncio.create_task(self._tell_end(end.reason)))
             else:
-                self._fail(HostError(self.host.name, f"the node agent ended: {end.reason}"))
+                self._fail(HostError(self.host.name, said("the node agent ended: {reason}", end.reason)))
         elif "call" not in message:
             if message.get("pong") != BEAT:
                 self._control.put(message)
@@ -379,7 +394,7 @@ class Session:
             code = await asyncio.wait_for(self.line.ended(), LAST_WORDS_SECONDS)
         await self.line.last_words(lambda stderr: transport_of(self.host).explain(self.host.name, code, stderr))
         explained = transport_of(self.host).explain(self.host.name, code, self.line.stderr)
-        self._fail(HostError(self.host.name, explained or f"the node agent ended: {reason}"))
+        self._fail(HostError(self.host.name, explained or said("the node agent ended: {reason}", reason)))
 
     def _fail(self, error: HostError) -> None:
         if self.failure is None:
@@ -397,7 +412,12 @@ class Session:
             self._quiet_beats = self._quiet_beats + 1 if is_awaited else 0
             if self._quiet_beats > SILENT_BEATS:
                 silent_seconds = self.bounds.beat_seconds * SILENT_BEATS
-                self._give_up(TimedOut(self.host.name, f"it has said nothing for {silent_seconds:.0f} s, though asked"))
+                self._give_up(
+                    TimedOut(
+                        self.host.name,
+                        said("it has said nothing for {silent_seconds:.0f} s, though asked", silent_seconds),
+                    )
+                )
                 return
             word = {"ping": BEAT} if self._quiet_beats >= QUIET_BEATS else {"beat": True}
             with contextlib.suppress(asyncio.TimeoutError):  # the other end does not read

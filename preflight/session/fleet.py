@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from preflight.errors import BadReply, Busy, HostError, PreflightError, StoodStill, TimedOut, Unreachable
 from preflight.hosts import Host, fold
+from preflight.said import said
 from preflight.session.connection import CLOSE_SECONDS, HELLO_SECONDS, Bounds, Session, own_line
 from preflight.session.line import Line
 from preflight.session.step import Gatherings
@@ -92,9 +93,13 @@ class Fleet:
     def why_in_turns(self) -> str:
         """Why a job that needs all nodes at once cannot run here, and what to do."""
         wanted = self.files_of_each * len(self.hosts) + 1000
-        return (
-            f"this machine allows a process {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} open files, so of "
-            f"{len(self.hosts)} nodes {self.at_once} were visited at a time: `ulimit -n {wanted}`"
+        return said(
+            "this machine allows a process {getrlimit} open files, so of {hosts} nodes {at_once} were "
+            "visited at a time: `ulimit -n {wanted}`",
+            resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            len(self.hosts),
+            self.at_once,
+            wanted,
         )
 
     def waiting(self) -> list[str]:
@@ -118,7 +123,7 @@ class Fleet:
             return future.result(timeout=seconds)
         except concurrent.futures.TimeoutError:  # TimeoutError itself only from 3.11 on
             future.cancel()
-            raise PreflightError(f"not finished within {seconds:.0f} s") from None
+            raise PreflightError(said("not finished within {seconds:.0f} s", seconds)) from None
         except BaseException:
             future.cancel()
             raise
@@ -146,7 +151,9 @@ class Fleet:
             for name in held:
                 del self.failures[name]
             runs = ", ".join(sorted({*held.values()}))
-            self.remarks = (f"waited {time.monotonic() - begun:.0f} s for run {runs}, which held {kept}",)
+            self.remarks = (
+                said("waited {begun:.0f} s for run {runs}, which held {kept}", time.monotonic() - begun, runs, kept),
+            )
             await self._open(again, then, until)
 
     def _is_free(self, name: str) -> bool:
@@ -354,8 +361,8 @@ def of_host(name: str, error: BaseException) -> HostError:
     if isinstance(error, HostError):
         return error
     if isinstance(error, Exception) and not isinstance(error, OSError):
-        return BadReply(name, f"{type(error).__name__} while its answer was read: {str(error)[:200]}")
-    return HostError(name, f"{type(error).__name__}: {error}")
+        return BadReply(name, said("{name} while its answer was read: {error}", type(error).__name__, str(error)[:200]))
+    return HostError(name, said("{name}: {error}", type(error).__name__, error))
 
 
 def most_at_once(hosts: int, *, files: int, each: int = OF_A_COMMAND) -> int:
@@ -369,8 +376,13 @@ def most_at_once(hosts: int, *, files: int, each: int = OF_A_COMMAND) -> int:
     most = (files - OWN_FILES - FILES_WHILE_MADE) // OF_A_COMMAND
     if hosts > 1 and most < 2:
         raise PreflightError(
-            f"this machine allows a process {files} open files, too few for two nodes at a time; {hosts} are named: "
-            f"raise it with `ulimit -n {each * hosts + 1000}`"
+            said(
+                "this machine allows a process {files} open files, too few for two nodes at a time; {hosts} "
+                "are named: raise it with `ulimit -n {each}`",
+                files,
+                hosts,
+                each * hosts + 1000,
+            )
         )
     return min(hosts, max(1, most))
 

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from preflight.said import said
 from preflight.session.budget import STDERR_BYTES
 from preflight.session.pipes import Exit, Inlet, Outlet, Unread
 from preflight.session.starting import Command, started
@@ -128,7 +129,7 @@ class Own:
         self._stderr = (self._stderr + data)[-STDERR_KEPT_BYTES:]
         self._stderr_bytes += len(data)
         if self._stderr_bytes > STDERR_BYTES:
-            self.flood = f"more than {STDERR_BYTES >> 20} MiB on its standard error"
+            self.flood = said("more than {STDERR_BYTES} MiB on its standard error", STDERR_BYTES >> 20)
             self._errors.close()
             self.cut()
         if not data or self.flood:

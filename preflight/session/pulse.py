@@ -9,6 +9,7 @@ import asyncio
 import time
 
 from preflight.errors import HostError, StoodStill
+from preflight.said import said
 
 PULSE_SECONDS = 0.5
 # Reports of a pause arrive for this long after it: ssh itself waits 15 s before it gives a connection up.
@@ -43,8 +44,12 @@ class Pulse:
             return error
         return StoodStill(
             error.host,
-            f"the machine that preflight runs on stood still for {self._seconds:.0f} s (stopped, asleep or short of "
-            f"CPU), and the node had given up on the run: run again ({error.reason})",
+            said(
+                "the machine that preflight runs on stood still for {seconds:.0f} s (stopped, asleep or "
+                "short of CPU), and the node had given up on the run: run again ({reason})",
+                self._seconds,
+                error.reason,
+            ),
         )
 
     def _look(self) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from preflight.errors import BadReply
+from preflight.said import said
 
 Word = Annotated[str, msgspec.Meta(max_length=200)]
 Line = Annotated[str, msgspec.Meta(max_length=4096)]
@@ -103,7 +104,7 @@ def read(host: str, kind: Any, value: Any, what: str) -> Any:
     try:
         return msgspec.convert(value, kind, strict=True)
     except (msgspec.ValidationError, ValueError, OverflowError, RecursionError) as error:
-        raise BadReply(host, f"{what}: {str(error)[:200]}") from None
+        raise BadReply(host, said("{what}: {error}", what, str(error)[:200])) from None
 
 
 def listening(host: str, value: Any, *, asked: str, asked_port: int = 0) -> tuple[str, int]:
@@ -114,5 +115,14 @@ def listening(host: str, value: Any, *, asked: str, asked_port: int = 0) -> tupl
     kind: Any = tuple[Word, AnyPort] if asked_port else tuple[Word, Port]
     address, port = read(host, kind, value, "where it listens")
     if address != asked or asked_port not in (0, port):
-        raise BadReply(host, f"it was told to listen on {asked} port {asked_port}, and says {address!r} port {port}")
+        raise BadReply(
+            host,
+            said(
+                "it was told to listen on {asked} port {asked_port}, and says {address!r} port {port}",
+                asked,
+                asked_port,
+                address,
+                port,
+            ),
+        )
     return asked, port

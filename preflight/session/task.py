@@ -10,6 +10,8 @@ import socket
 from collections.abc import Callable
 from typing import Protocol
 
+from preflight.said import said
+
 LAST_WORDS_SECONDS = 3.0  # slurmctld tells srun of a limit or a lost node a moment after the task's end
 SILENT_SECONDS = 15.0  # a node that acknowledges nothing for so long is lost: we send something every two
 READ_BYTES = 1 << 18
@@ -65,7 +67,9 @@ class TaskLine:
     def broken_by(self, error: OSError) -> str:
         """What a read error means: a node that lost power never closes its connection."""
         if error.errno == errno.ETIMEDOUT:
-            return f"it acknowledged nothing for {SILENT_SECONDS:g} s: its power or its network is gone"
+            return said(
+                "it acknowledged nothing for {SILENT_SECONDS:g} s: its power or its network is gone", SILENT_SECONDS
+            )
         return error.strerror or type(error).__name__
 
     async def last_words(self, explain: Callable[[str], str]) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from preflight.errors import Blame, NotApplicable, NotMeasured
 from preflight.results import Device
+from preflight.said import joined, said
 
 GEN3, GEN4, GEN5, GEN6 = 15.75, 31.5, 63.0, 121.0  # GB/s of 16 lanes in one direction
 C2C = 450.0  # NVLink-C2C of a Grace, in one direction; two GPUs share it in GB200 and GB300
@@ -113,7 +114,7 @@ def wrong(devices: Iterable[Device]) -> list[Blame]:
     """A Blame for each device whose product was another one the second time."""
     return [
         Blame(
-            f"{_title(one)}: {_wrong(one)} differ from those of the same product before",
+            said("{title}: {wrong} differ from those of the same product before", _title(one), _wrong(one)),
             nodes=[one.node],
         )
         for one in devices
@@ -123,8 +124,8 @@ def wrong(devices: Iterable[Device]) -> list[Blame]:
 
 def _wrong(device: Device) -> str:
     if device.wrong_products:
-        return f"{device.wrong_products} of {device.products} products"
-    return f"{device.wrong} elements of a product"
+        return said("{wrong_products} of {products} products", device.wrong_products, device.products)
+    return said("{wrong} elements of a product", device.wrong)
 
 
 def slowed(devices: Iterable[Device]) -> list[Blame]:
@@ -133,7 +134,10 @@ def slowed(devices: Iterable[Device]) -> list[Blame]:
     The cap that the board's own power limit sets does not count: large boards reach it in every job.
     """
     return [
-        Blame(f"{_title(one)} is slowed down under load: {', '.join(reasons)}{state(one)}", nodes=[one.node])
+        Blame(
+            said("{title} is slowed down under load: {reasons}{state}", _title(one), ", ".join(reasons), state(one)),
+            nodes=[one.node],
+        )
         for one in devices
         if (reasons := [reason for reason in one.slowed_by if reason != POWER_CAP])
     ]
@@ -161,7 +165,12 @@ def strained(devices: Sequence[Device]) -> list[Blame]:
                 "its rank may use none of the cores of its NUMA node, so all that it copies takes the longer way"
             )
         if words:
-            blames.append(Blame(f"{_title(one)}, under load: {'; '.join(words)}{state(one)}", nodes=[one.node]))
+            blames.append(
+                Blame(
+                    said("{title}, under load: {words}{state}", _title(one), joined(words), state(one)),
+                    nodes=[one.node],
+                )
+            )
     return blames
 
 
@@ -181,38 +190,44 @@ def _hot_memory(device: Device, usual: Usual) -> Iterator[str]:
     if at is None:
         return
     if limit is not None and at >= limit:
-        yield f"its memory is at {at:.0f} °C, its limit is {limit:.0f}"
+        yield said("its memory is at {at:.0f} °C, its limit is {limit:.0f}", at, limit)
     elif limit is None and at > middle + FAR_HOTTER_CELSIUS:
-        yield f"its memory is at {at:.0f} °C, the median of {count} is {middle:.0f}"
+        yield said("its memory is at {at:.0f} °C, the median of {count} is {middle:.0f}", at, count, middle)
 
 
 def _lesser_link(device: Device, usual: Usual) -> Iterator[str]:
     at, most = device.pcie_generation, device.pcie_generation_max
     if at is not None and most is not None and at < most and not OVER_C2C.search(device.model):
-        yield f"its PCIe link runs at generation {at:.0f}, and can at {most:.0f}"
+        yield said("its PCIe link runs at generation {at:.0f}, and can at {most:.0f}", at, most)
         return
     for name, words in (("pcie_generation", "generation {:.0f}"), ("pcie_width", "{:.0f} lanes")):
         value = getattr(device, name)
         middle, _ = usual.get((device.model, name), (0.0, 0))
         if value is not None and value < middle:
-            yield f"its PCIe link has {words.format(value)}, that of most {words.format(middle)}"
+            yield said("its PCIe link has {format}, that of most {format2}", words.format(value), words.format(middle))
 
 
 def state(device: Device) -> str:
     """Clock, power and temperature while it multiplied, as the end of a sentence; "" where nothing reported them."""
     reported = []
     if device.sm_mhz is not None:
-        most = f" of {device.sm_mhz_max:.0f}" if device.sm_mhz_max is not None else ""
+        most = said(" of {sm_mhz_max:.0f}", device.sm_mhz_max) if device.sm_mhz_max is not None else ""
         reported.append(f"{device.sm_mhz:.0f}{most} MHz")
     if device.power_watts is not None:
-        most = f" of {device.power_limit_watts:.0f}" if device.power_limit_watts is not None else ""
+        most = (
+            said(" of {power_limit_watts:.0f}", device.power_limit_watts)
+            if device.power_limit_watts is not None
+            else ""
+        )
         reported.append(f"{device.power_watts:.0f}{most} W")
     if device.temperature_celsius is not None:
         reported.append(f"{device.temperature_celsius:.0f} °C")
     if device.memory_celsius is not None:
-        reported.append(f"memory {device.memory_celsius:.0f} °C")
+        reported.append(said("memory {memory_celsius:.0f} °C", device.memory_celsius))
     if device.pcie_generation is not None and device.pcie_width is not None:
-        reported.append(f"PCIe Gen{device.pcie_generation:.0f} x{device.pcie_width:.0f}")
+        reported.append(
+            said("PCIe Gen{pcie_generation:.0f} x{pcie_width:.0f}", device.pcie_generation, device.pcie_width)
+        )
     reported += device.slowed_by
     return f" ({', '.join(reported)})" if reported else ""
 
@@ -234,7 +249,17 @@ def outliers(devices: Sequence[Device], *, share: float) -> list[Blame]:
             if value < share * middle:
                 words = FIGURES[name][0].format(f"{value:.4g}")
                 blames.append(
-                    Blame(f"{_title(one)} {words}; the median of {count} is {middle:.4g}{state(one)}", nodes=[one.node])
+                    Blame(
+                        said(
+                            "{title} {words}; the median of {count} is {middle:.4g}{state}",
+                            _title(one),
+                            words,
+                            count,
+                            middle,
+                            state(one),
+                        ),
+                        nodes=[one.node],
+                    )
                 )
     return blames
 
@@ -264,14 +289,22 @@ def below_model(devices: Iterable[Device], *, shares: dict[str, float]) -> list[
             message = f"{_title(one)} {words.format(f'{value:.4g}')}"
             sheet = float(getattr(model, kind))
             if value > IMPOSSIBLE_ABOVE * sheet:
-                raise NotMeasured(f"{message}: more than it can ({sheet:g}), the figure or the model is wrong")
+                raise NotMeasured(
+                    said("{message}: more than it can ({sheet:g}), the figure or the model is wrong", message, sheet)
+                )
             kept = {"matmul_tflops_per_s": model.matmul_kept, "host_gbytes_per_s": model.host_kept}.get(kind, 1.0)
             wanted = shares[kind] * kept
             if value < wanted * sheet:
-                words = f"{value / sheet:.0%} of the {sheet:g} of its data sheet, wanted {wanted:.0%}{state(one)}"
-                blames.append(Blame(f"{message}: {words}", nodes=[one.node]))
+                words = said(
+                    "{value:.0%} of the {sheet:g} of its data sheet, wanted {wanted:.0%}{state}",
+                    value / sheet,
+                    sheet,
+                    wanted,
+                    state(one),
+                )
+                blames.append(Blame(said("{message}: {words}", message, words), nodes=[one.node]))
     return blames
 
 
 def _title(device: Device) -> str:
-    return f"{device.device} of {device.node} ({device.model})"
+    return said("{device} of {node} ({model})", device.device, device.node, device.model)

@@ -13,7 +13,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpu import Gpu
 from preflight.facts.value import Missing
 from preflight.hosts import fold
-from preflight.said import said
+from preflight.said import joined, said
 
 T = TypeVar("T")
 NO_GPU = "no GPU on any node"
@@ -77,7 +77,7 @@ def blames(
             for words, nodes in answers.shown.items()
         ]
     if not is_asked:
-        raise NotApplicable(f"not reported by any node: {', '.join(row.name for row in rows)}")
+        raise NotApplicable(said("not reported by any node: {name}", ", ".join(row.name for row in rows)))
     cluster.untold.extend(untold)
     return found
 
@@ -131,7 +131,7 @@ def _left_open(cluster: Cluster, fact: str, answers: _Answers) -> Iterable[str]:
         reasons = answers.silent.get(kind, {})
         # A driver reports more on these few: the others have lost nothing.
         if len(reasons.keys() - reporting) > len(reporting):
-            yield f"{fact} (but on {fold(reporting)})"
+            yield said("{fact} (but on {reporting})", fact, fold(reporting))
             reasons = {name: reason for name, reason in reasons.items() if name in reporting}
         for name, reason in reasons.items():
             cluster.cannot_judge(name, reason)
@@ -149,13 +149,13 @@ def of_any(cluster: Cluster, finds: Iterable[Callable[[Cluster], list[Blame]]]) 
         except NotApplicable as reason:
             reasons.append(str(reason))
     if not is_asked:
-        raise NotApplicable("; ".join(dict.fromkeys(reasons)))
+        raise NotApplicable(joined(dict.fromkeys(reasons)))
     return found
 
 
 def _of(missing: FactMissing, noun: str, label: str) -> FactMissing:
     """The same with the thing that lacks the fact, where the node has several."""
-    fact = f"{missing.fact} of {noun} {label}" if noun and label else missing.fact
+    fact = said("{fact} of {noun} {label}", missing.fact, noun, label) if noun and label else missing.fact
     return missing.kept() if isinstance(missing, BlockedBy) else FactMissing(fact, missing.reason, missing.kind)
 
 
@@ -186,7 +186,7 @@ def judge_equals(cluster: Cluster, judge: Callable[[Cluster], None]) -> None:
     if blames:
         raise BlameMany(blames)
     if groups and len(reasons) == len(groups):
-        raise NotApplicable("; ".join(reasons))
+        raise NotApplicable(joined(reasons))
 
 
 def values_by_node(cluster: Cluster, key: Callable[[NodeFacts], T]) -> dict[str, T]:
@@ -207,7 +207,7 @@ def values_by_node(cluster: Cluster, key: Callable[[NodeFacts], T]) -> dict[str,
 
     found = {name: value for name, value in cluster.gather(held).items() if value is not None}
     if not found and reasons:
-        raise NotApplicable(f"on no node: {'; '.join(sorted({str(reason) for reason in reasons.values()}))}")
+        raise NotApplicable(said("on no node: {reason}", joined(sorted({str(reason) for reason in reasons.values()}))))
     return found
 
 
@@ -233,13 +233,15 @@ def same_by_name(
         absent = [node for node, missing in lacking.items() if missing.kind == "absent"]
         are_few = len(absent) > len(reporting) > 0
         if are_few:  # they have a program, or a driver, that tells more: the others have lost nothing
-            cluster.untold.append(f"{what} of {name} (but on {fold(reporting)})")
+            cluster.untold.append(said("{what} of {name} (but on {reporting})", what, name, fold(reporting)))
         for node, missing in lacking.items():
             if missing.kind != "absent" or (groups and not are_few):
-                cluster.cannot_judge(node, FactMissing(f"{what} of {name}", missing.missing, missing.kind))
+                cluster.cannot_judge(
+                    node, FactMissing(said("{what} of {name}", what, name), missing.missing, missing.kind)
+                )
         if lacking and not groups:
-            cluster.untold.append(f"{what} of {name}")
-        blames += cluster.differing(groups, f"{what} of {name}", fix=fix)
+            cluster.untold.append(said("{what} of {name}", what, name))
+        blames += cluster.differing(groups, said("{what} of {name}", what, name), fix=fix)
     if blames:
         raise BlameMany(blames)
 
@@ -266,7 +268,7 @@ def same_of_ports(cluster: Cluster, of_node: Callable[[NodeFacts], Mapping[str, 
         reporting = {value for value in found[node].values() if not isinstance(value, Missing)}
         if reporting:
             groups.setdefault(" and ".join(sorted(reporting)), []).append(node)
-    blames = cluster.differing(groups, f"{what} of the RDMA ports")
+    blames = cluster.differing(groups, said("{what} of the RDMA ports", what))
     if blames:
         raise BlameMany(blames)
 

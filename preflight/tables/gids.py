@@ -12,6 +12,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.rdma import Gid
 from preflight.facts.value import Missing
 from preflight.hosts import fold
+from preflight.said import joined, said
 from preflight.tables.faults import of_own_names, values_by_node
 
 V = TypeVar("V")
@@ -36,7 +37,7 @@ def right_indices(node: NodeFacts, *, subnets: dict[str, str] | None = None) -> 
 
 def advice(cluster: Cluster, *, subnets: dict[str, str] | None = None) -> str:
     """What to change on which nodes: "set NCCL_IB_GID_INDEX=3 on node[1-2], 5 on node[3-4]"."""
-    return cluster.once(f"GID advice {subnets}", lambda: _advice(cluster, subnets))
+    return cluster.once(said("GID advice {subnets}", subnets), lambda: _advice(cluster, subnets))
 
 
 def _advice(cluster: Cluster, subnets: dict[str, str] | None) -> str:
@@ -58,26 +59,31 @@ def _advice(cluster: Cluster, subnets: dict[str, str] | None) -> str:
         is_set = node.has_variable("NCCL_IB_GID_INDEX") and node.variable("NCCL_IB_GID_INDEX").strip() == index
         (right if is_set else nodes_of).setdefault(index, []).append(node.name)
     addressed = [
-        f"give {ports} of {fold(nodes)} an address of the training network first (`show_gids` there lists the rows)"
+        said(
+            "give {ports} of {nodes} an address of the training network first (`show_gids` there lists the rows)",
+            ports,
+            fold(nodes),
+        )
         for ports, nodes in without.items()
     ]
     if not nodes_of and not right:
         return "give the ports their addresses first (`show_gids` lists the rows)"
     if not nodes_of:
         nothing_else = "no other index is better: give the ports the addresses and VLANs of the other nodes' ports"
-        return "; ".join(addressed) or nothing_else
+        return joined(addressed) or nothing_else
     parts = [
-        f"{'NCCL_IB_GID_INDEX=' * (not i)}{index} on {fold(nodes)}" for i, (index, nodes) in enumerate(nodes_of.items())
+        said("{i}{index} on {nodes}", "NCCL_IB_GID_INDEX=" * (not i), index, fold(nodes))
+        for i, (index, nodes) in enumerate(nodes_of.items())
     ]
-    kept = ", ".join(f"{index} on {fold(nodes)}" for index, nodes in right.items())
+    kept = joined([said("{index} on {nodes}", index, fold(nodes)) for index, nodes in right.items()], ", ")
     place = ""
     if len(nodes_of.keys() | right.keys()) > 1:
         place = " (a line of /etc/nccl.conf there, for one value does not fit all)"
     if place and kept:
-        place = f" (a line of /etc/nccl.conf there, for one value does not fit all; right already: {kept})"
+        place = said(" (a line of /etc/nccl.conf there, for one value does not fit all; right already: {kept})", kept)
     # Left to itself NCCL takes a link-local row of a fabric without IPv4, or the first of several networks.
     alone = UNSET if subnets is None and not without and all(_finds_it_alone(node) for node in cluster) else ""
-    return "; ".join([*addressed, f"set {', '.join(parts)}{place}{alone}"])
+    return joined([*addressed, said("set {parts}{place}{alone}", ", ".join(parts), place, alone)])
 
 
 def _finds_it_alone(node: NodeFacts) -> bool:
@@ -102,9 +108,11 @@ def wrong_choice(node: NodeFacts) -> str:
     if not right:
         raise NotApplicable("no active RoCE port has a routable row")
     wrong = [
-        f"row {row.index} of {name} ({row})" for name, row in taken.items() if name in right and not row.is_routable
+        said("row {index} of {name} ({row})", row.index, name, row)
+        for name, row in taken.items()
+        if name in right and not row.is_routable
     ]
-    return f"NCCL takes {', '.join(wrong)}" if wrong else ""
+    return said("NCCL takes {wrong}", ", ".join(wrong)) if wrong else ""
 
 
 def misled(cluster: Cluster) -> list[Blame]:
@@ -125,11 +133,11 @@ def misled(cluster: Cluster) -> list[Blame]:
         if len(groups) > 1 and common & set(groups):
             wanted = max(sorted(common & set(groups)), key=lambda subnet: len(groups[subnet]))
             fix = advice(cluster, subnets={name: wanted})
-            blames += cluster.differing(groups, f"subnet of the chosen GID of {name}", fix=fix)
+            blames += cluster.differing(groups, said("subnet of the chosen GID of {name}", name), fix=fix)
         vlans: dict[str, list[str]] = {}
         for node, row in rows.items():
             vlans.setdefault("none" if isinstance(row.vlan, Missing) else str(row.vlan), []).append(node)
-        blames += cluster.differing(vlans, f"VLAN of the chosen GID of {name}", fix=advice(cluster))
+        blames += cluster.differing(vlans, said("VLAN of the chosen GID of {name}", name), fix=advice(cluster))
     return blames
 
 
@@ -146,7 +154,13 @@ def _link_local_here(cluster: Cluster, chosen: dict[str, dict[str, Gid]]) -> lis
         for name, row in taken.items():
             routing = [other for other, rows in chosen.items() if name in rows]
             if name in right and not row.is_routable and 2 * len(routing) > len(chosen):
-                message = f"NCCL takes row {row.index} of {name} ({row}), which does not reach {fold(routing)}"
+                message = said(
+                    "NCCL takes row {index} of {name} ({row}), which does not reach {routing}",
+                    row.index,
+                    name,
+                    row,
+                    fold(routing),
+                )
                 blamed.setdefault(message, []).append(node.name)
     return [Blame(message, nodes=nodes, fix=advice(cluster)) for message, nodes in blamed.items()]
 
@@ -160,9 +174,9 @@ def shared(cluster: Cluster) -> list[Blame]:
         return []
     for node, of_node in chosen.items():
         for name, gid in of_node.items():
-            holders.setdefault(f"{fabric.classify(gid).address} of {name}", []).append(node)
+            holders.setdefault(said("{address} of {name}", fabric.classify(gid).address, name), []).append(node)
     return [
-        Blame(f"several nodes have the address {text}", nodes=nodes)
+        Blame(said("several nodes have the address {text}", text), nodes=nodes)
         for text, nodes in holders.items()
         if len(nodes) > 1 and len({cluster[node].identity.boot_id for node in nodes}) > 1
     ]
@@ -175,7 +189,7 @@ def same_infiniband(cluster: Cluster) -> list[Blame]:
         for text in of_node:
             holders.setdefault(text, []).append(node)
     return [
-        Blame(f"several machines have {text}", nodes=nodes)
+        Blame(said("several machines have {text}", text), nodes=nodes)
         for text, nodes in holders.items()
         if len({cluster[node].identity.boot_id.partition(":")[0] for node in nodes}) > 1
     ]
@@ -188,9 +202,16 @@ def _infiniband_addresses(node: NodeFacts) -> tuple[str, ...]:
         rows = [gid.gid for gid in hca.port.gids if gid.index == 0]
         if hca.port.link_layer == "InfiniBand" and rows:
             guid = ":".join(rows[0].split(":")[4:])
-            found += [f"the GUID {guid}"] if guid.strip("0:") else []
+            found += [said("the GUID {guid}", guid)] if guid.strip("0:") else []
             if isinstance(hca.port.lid, str) and isinstance(hca.port.sm_lid, str) and hca.port.lid.strip("0x"):
-                found.append(f"the LID {hca.port.lid} on {hca.name}, under the subnet manager {hca.port.sm_lid}")
+                found.append(
+                    said(
+                        "the LID {lid} on {name}, under the subnet manager {sm_lid}",
+                        hca.port.lid,
+                        hca.name,
+                        hca.port.sm_lid,
+                    )
+                )
     if not found:
         raise FactMissing("addresses of InfiniBand ports", "no active port has any", "absent")
     return tuple(found)
@@ -202,7 +223,7 @@ def networks(node: NodeFacts) -> dict[str, str]:
     for hca in node.active_hcas():
         rows = [gid.gid for gid in hca.port.gids if gid.index == 0]
         if not hca.is_roce and rows:
-            found[hca.name] = f"the InfiniBand subnet {':'.join(rows[0].split(':')[:4])}"
+            found[hca.name] = said("the InfiniBand subnet {split}", ":".join(rows[0].split(":")[:4]))
     if not found:
         raise FactMissing("subnets of RDMA ports", "none is known", "absent")
     return found

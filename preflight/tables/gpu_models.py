@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
+from preflight.said import joined, said
 from preflight.tables.faults import Fault
 from preflight.tables.packages import is_within
 
@@ -71,21 +72,30 @@ WITH_ALL = (
 def _strangers(node: NodeFacts, fix: str) -> str:
     """The GPUs that the CUDA of torch has no code for, of the rows with this way out."""
     cuda = _cuda(node)
-    return "; ".join(
-        f"torch is built for CUDA {cuda}; {name} needs CUDA {model.cuda}"
-        for name, model in _known(node)
-        if model.fix == fix and not is_within(cuda, model.cuda)
+    return joined(
+        [
+            said("torch is built for CUDA {cuda}; {name} needs CUDA {cuda2}", cuda, name, model.cuda)
+            for name, model in _known(node)
+            if model.fix == fix and not is_within(cuda, model.cuda)
+        ]
     )
 
 
 def _relatives(node: NodeFacts) -> str:
     """The GPUs that run the code of their family only."""
     cuda = _cuda(node)
-    return "; ".join(
-        f"torch is built for CUDA {cuda}, and {name} has code of its own from CUDA {model.named}: what was made for a "
-        "sibling alone (sm_100a, sm_120a) does not run"
-        for name, model in _known(node)
-        if model.named and is_within(cuda, model.cuda) and not is_within(cuda, model.named)
+    return joined(
+        [
+            said(
+                "torch is built for CUDA {cuda}, and {name} has code of its own from CUDA {named}: what was "
+                "made for a sibling alone (sm_100a, sm_120a) does not run",
+                cuda,
+                name,
+                model.named,
+            )
+            for name, model in _known(node)
+            if model.named and is_within(cuda, model.cuda) and not is_within(cuda, model.named)
+        ]
     )
 
 
@@ -95,10 +105,18 @@ def _left_out(node: NodeFacts) -> str:
     wheel = next((row for row in LEFT_OUT if is_within(version, row.torch) and is_within(cuda, row.cuda)), None)
     if wheel is None or not OF_PYTORCH.search(version):
         return ""
-    return "; ".join(
-        f"torch {version} has code from compute capability {wheel.least} on; {name} has {model.compute_capability}"
-        for name, model in _known(node)
-        if float(model.compute_capability) < float(wheel.least)
+    return joined(
+        [
+            said(
+                "torch {version} has code from compute capability {least} on; {name} has {compute_capability}",
+                version,
+                wheel.least,
+                name,
+                model.compute_capability,
+            )
+            for name, model in _known(node)
+            if float(model.compute_capability) < float(wheel.least)
+        ]
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from preflight.said import said
+
 LEADING_NUMBER = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|\d+)")
 
 
@@ -37,26 +39,26 @@ class Kind:
 
 def whole(low: int, high: int | None = None) -> Kind:
     """A whole number as strtoll takes it: decimal or 0x..., and whatever follows is ignored."""
-    wanted = f"a whole number from {low}" + ("" if high is None else f" to {high}")
+    wanted = said("a whole number from {low}", low) + ("" if high is None else said(" to {high}", high))
     return Kind(wanted, r"\s*[+-]?(0x[0-9a-f]+|\d+).*", low, high)
 
 
 def choice(*words: str) -> Kind:
     """One of some words, in upper or lower case."""
-    return Kind(f"one of {', '.join(words)}", "|".join(re.escape(word) for word in words))
+    return Kind(said("one of {words}", ", ".join(words)), "|".join(re.escape(word) for word in words))
 
 
 def some_of(*words: str) -> Kind:
     """A list of some words; ^ before it turns the choice round."""
     one = rf"\^?({'|'.join(re.escape(word) for word in words)})"
-    return Kind(f"a list of {', '.join(words)}", rf"{one}(,{one})*,?")
+    return Kind(said("a list of {words}", ", ".join(words)), rf"{one}(,{one})*,?")
 
 
 def of_functions(*words: str) -> Kind:
     """NCCL_ALGO and NCCL_PROTO: a list, and from NCCL 2.24 one for each function: "ring;allreduce:tree"."""
     names = "|".join(re.escape(word) for word in words)
     one = rf"(\w+:)?\^?({names})(,({names}))*"
-    return Kind(f"a list of {', '.join(words)}", rf"{one}(;{one})*;?")
+    return Kind(said("a list of {words}", ", ".join(words)), rf"{one}(;{one})*;?")
 
 
 TEXT = Kind("a text", r"[\s\S]*")

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.files import Mount
+from preflight.said import said
 
 FEW = 2  # times as many others: one of three nodes is odd, of two both are meant
 MOST = 32  # a node tells no more of them
@@ -32,7 +33,9 @@ def differing(cluster: Cluster) -> dict[str, list[str]]:
         if 0 < FEW * len(lacking) <= len(having) and not is_automatic:
             source = Counter(mount.source for mount in having.values()).most_common(1)[0][0]
             for name in lacking:
-                told[name].append(f"{path} is not mounted; {len(having)} other nodes have {source} there")
+                told[name].append(
+                    said("{path} is not mounted; {having} other nodes have {source} there", path, len(having), source)
+                )
         for name, words in _from_elsewhere(path, having).items():
             told[name].append(words)
     return told
@@ -59,7 +62,8 @@ def _from_elsewhere(path: str, having: Mapping[str, Mount]) -> dict[str, str]:
     if not 0 < FEW * len(odd) <= count:
         return {}
     return {
-        name: f"{path} is {folder} of its server; on {count} other nodes it is {usual}" for name, folder in odd.items()
+        name: said("{path} is {folder} of its server; on {count} other nodes it is {usual}", path, folder, count, usual)
+        for name, folder in odd.items()
     }
 
 

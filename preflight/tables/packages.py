@@ -11,6 +11,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.subjects.software import Software
 from preflight.facts.value import Missing
 from preflight.hosts import fold
+from preflight.said import said
 
 # Tools that install packages: no job imports them.
 TOOLS = frozenset({"pip", "setuptools", "wheel", "virtualenv", "uv", "distribute", "conda", "mamba"})
@@ -101,7 +102,14 @@ def unmet(software: Software) -> list[str]:
     """What packages require of others that are installed in another version."""
     held = installed(software)
     return [
-        f"{package} {held[package]} requires {name}{versions}, installed is {held[name]}"
+        said(
+            "{package} {held} requires {name}{versions}, installed is {held2}",
+            package,
+            held[package],
+            name,
+            versions,
+            held[name],
+        )
         for package, wanted in software.requirements.items()
         for name, versions in wanted.items()
         if package in held and held.get(name) and not is_within(held[name], versions)
@@ -167,6 +175,11 @@ def differing(cluster: Cluster, judged_elsewhere: Collection[str]) -> list[Blame
 
 def _difference(held: Mapping[str, str], wanted: Mapping[str, str], here: str, there: str) -> str:
     names = sorted(name for name in held.keys() | wanted.keys() if held.get(name) != wanted.get(name))
-    parts = [f"{name} {held.get(name, 'none')} (there {wanted.get(name, 'none')})" for name in names[:MOST_SHOWN]]
-    more = f" and {len(names) - MOST_SHOWN} more" if names[MOST_SHOWN:] else ""
-    return f"{len(names)} packages on {here} differ from {there}: {', '.join(parts)}{more}"
+    parts = [
+        said("{name} {get} (there {get2})", name, held.get(name, "none"), wanted.get(name, "none"))
+        for name in names[:MOST_SHOWN]
+    ]
+    more = said(" and {MOST_SHOWN} more", len(names) - MOST_SHOWN) if names[MOST_SHOWN:] else ""
+    return said(
+        "{names} packages on {here} differ from {there}: {parts}{more}", len(names), here, there, ", ".join(parts), more
+    )

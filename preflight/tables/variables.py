@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from preflight.said import said
 from preflight.tables.packages import is_within
 from preflight.tables.variable_names import CUDA, NCCL, NCCL_SOURCE, ROWS, TORCH, TORCH_DIST
 
@@ -149,14 +150,14 @@ def unknown(name: str) -> str:
         return ""
     meant = MISSPELT.sub("NCCL_", name)
     if meant != name:
-        return f"{name} is read by no library; did you mean {meant}?" if meant in ROWS else ""
+        return said("{name} is read by no library; did you mean {meant}?", name, meant) if meant in ROWS else ""
     is_closed = name.startswith(CLOSED)
     if not is_closed and not name.startswith(NEAR_ONLY):
         return ""
     near = nearest(name)
     if near:
-        return f"{name} is read by no library; did you mean {near}?"
-    return f"{name} is read by no library known here" if is_closed else ""
+        return said("{name} is read by no library; did you mean {near}?", name, near)
+    return said("{name} is read by no library known here", name) if is_closed else ""
 
 
 def nearest(name: str) -> str:
@@ -200,7 +201,7 @@ def refused(name: str, value: str) -> str:
     """What to say of a value that the library will not take as it is written, "" where it does."""
     row = ROWS.get(name)
     wanted = row.kind.refuses(value) if row else ""
-    return f"{name}={value!r}: wanted {wanted}" if wanted else ""
+    return said("{name}={value!r}: wanted {wanted}", name, value, wanted) if wanted else ""
 
 
 def unread(name: str, *, nccl: str, torch: str) -> str:
@@ -215,9 +216,15 @@ def unread(name: str, *, nccl: str, torch: str) -> str:
     held = torch if of_torch else nccl
     end = row.until.removeprefix("torch ").partition(":")[0]
     if end and not is_within(held.removeprefix("none"), f"<{end}"):
-        return f"{name} is no longer read since {row.until}"
+        return said("{name} is no longer read since {until}", name, row.until)
     if row.since and is_within(held.removeprefix("none"), f"<{row.since}"):
-        return f"{name} is not read by {'torch' if of_torch else 'NCCL'} {held}, but since {row.since}"
+        return said(
+            "{name} is not read by {of_torch} {held}, but since {since}",
+            name,
+            "torch" if of_torch else "NCCL",
+            held,
+            row.since,
+        )
     return ""
 
 
@@ -227,7 +234,7 @@ def leftover(name: str, value: str, *, has_rdma: bool, devices: Iterable[str] = 
         if row.name == name and re.fullmatch(row.values, value.strip()) and (has_rdma or not row.needs_rdma):
             if row.but_for and any(re.match(row.but_for, device) for device in devices):
                 continue
-            return f"{name}={value}: {row.does}"
+            return said("{name}={value}: {does}", name, value, row.does)
     return ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpu import Gpu
+from preflight.said import said
 
 NAMES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 # The container runtime reads it, not CUDA: its numbers are those of the host, of which a container sees its own part.
@@ -56,11 +57,13 @@ def trouble(node: NodeFacts) -> str:
         return ""
     words = [word.strip() for word in value.split(",")]
     if all(word in NONE for word in words):
-        return f"{name}={value!r} hides every GPU from the job"
+        return said("{name}={value!r} hides every GPU from the job", name, value)
     if name == OF_THE_RUNTIME:
         return ""
     lost = [word for word in words if word and not any(_is(gpu, word) for gpu in held)]
-    return f"{name}={value}: of {len(held)} GPUs none is {', '.join(lost)}" if lost else ""
+    return (
+        said("{name}={value}: of {held} GPUs none is {lost}", name, value, len(held), ", ".join(lost)) if lost else ""
+    )
 
 
 def _is(gpu: Gpu, word: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from preflight.facts.subjects.kernel import LogEvent
+from preflight.said import said
 
 SOURCE = "NVIDIA Xid Errors: Xid catalogue; Fabric Manager User Guide: SXid errors"
 # The catalogue's action is to reset the GPU, to restart the machine, or to have it looked at.
@@ -88,7 +89,7 @@ def text(event: LogEvent) -> str:
     """The event as a message says it."""
     if event.kind == "sxid":
         message = event.text.partition("SXid")[2].partition("): ")[2] or event.text
-        return f"NVSwitch error (SXid) {message[:120].strip()} of {event.device}"
+        return said("NVSwitch error (SXid) {strip} of {device}", message[:120].strip(), event.device)
     wanted = WANTED.search(event.text) if event.code == 154 else None
-    name = f"the driver asks for: {wanted[1]}" if wanted else {**BROKEN, **WEARING}[event.code]
-    return f"Xid {event.code} ({name}) of {event.device}"
+    name = said("the driver asks for: {wanted}", wanted[1]) if wanted else {**BROKEN, **WEARING}[event.code]
+    return said("Xid {code} ({name}) of {device}", event.code, name, event.device)

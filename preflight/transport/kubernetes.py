@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from preflight.said import said
 from preflight.transport.pods import LABEL_VALUE, NAME, Pod, in_order, read_pods
 from preflight.transport.reach import Found, last_line
 
@@ -19,14 +20,20 @@ if TYPE_CHECKING:
 LISTING_SECONDS = 30.0
 NOTED = 32  # pods in a note
 FORM = "k8s:NAMESPACE/SELECTOR"
-WANTED = f"wanted {FORM}, as in k8s:train/job-name=llama, or k8s:NAMESPACE/pod/NAME"
+WANTED = said("wanted {FORM}, as in k8s:train/job-name=llama, or k8s:NAMESPACE/pod/NAME", FORM)
 # A pod by its name, as reports write it: with the container, and with the node that it runs on.
 POD = re.compile(rf"pod/(?P<pod>{NAME})(?::(?P<container>{NAME}))?(?:@(?P<node>{NAME}))?")
 WRITTEN = re.compile(rf"k8s:(?P<namespace>{NAME})/{POD.pattern}")
 # "app=train,tier in (a, b),!canary": keys and values of labels, and a container after a colon.
 KEY = rf"(?:{NAME}/)?{LABEL_VALUE}"
-REQUIREMENT = rf"(?:!?{KEY}|{KEY} *(?:=|==|!=) *(?:{LABEL_VALUE})?|{KEY} +(?:not)?in +\([A-Za-z0-9_., -]{{0,2000}}\))"
-SELECTOR = re.compile(rf"(?P<labels>{REQUIREMENT}(?: *, *{REQUIREMENT}){{0,31}})(?::(?P<container>{NAME}))?")
+REQUIREMENT = said(
+    "(?:!?{KEY}|{KEY} *(?:=|==|!=) *(?:{LABEL_VALUE})?|{KEY} +(?:not)?in +\\([A-Za-z0-9_., -]{{0,2000}}\\))",
+    KEY,
+    LABEL_VALUE,
+)
+SELECTOR = re.compile(
+    said("(?P<labels>{REQUIREMENT}(?: *, *{REQUIREMENT}){{0,31}})(?::(?P<container>{NAME}))?", REQUIREMENT, NAME)
+)
 
 MOVED = (
     "the pod was made anew and runs on {now}, not on {then} as --hosts says; select the pods by their labels, or take"
@@ -98,7 +105,7 @@ CAUSES = (
         "the API server, or a proxy before it, resets every connection",
         INFO,
     ),
-    (NO_ANSWER, "the API server does not answer", f"{INFO}: check the network and the proxy variables"),
+    (NO_ANSWER, "the API server does not answer", said("{INFO}: check the network and the proxy variables", INFO)),
     (
         r"error loading config.*",
         "kubeconfig is not usable",
@@ -125,7 +132,7 @@ def run_kubectl(argv: Sequence[str], *, seconds: float = LISTING_SECONDS) -> sub
         raise FileNotFoundError("kubectl is not installed here: start preflight where it is") from None
     except subprocess.TimeoutExpired as error:
         stderr = (error.stderr or b"").decode("utf-8", "replace")  # of the attempts that it has made so far
-        words = f"kubectl gave no answer in {seconds:.0f} s; `kubectl cluster-info` must succeed"
+        words = said("kubectl gave no answer in {seconds:.0f} s; `kubectl cluster-info` must succeed", seconds)
         raise TimeoutError(reported(stderr) or words) from None
 
 
@@ -153,8 +160,12 @@ class Kubernetes:
         assert several is not None
         pods = in_order(self._listed(namespace, f"--selector={several['labels']}"))
         if not pods:
-            selected = f"kubectl get pods --namespace={namespace} --selector='{several['labels']}'"
-            raise ValueError(f"no pod matches: `{selected}` must list the job's pods; check namespace and labels")
+            selected = said(
+                "kubectl get pods --namespace={namespace} --selector='{several}'", namespace, several["labels"]
+            )
+            raise ValueError(
+                said("no pod matches: `{selected}` must list the job's pods; check namespace and labels", selected)
+            )
         return tuple(self._found(pod, namespace, several["container"] or "") for pod in pods)
 
     def moved(self, addresses: Sequence[str]) -> dict[str, str]:
@@ -178,7 +189,8 @@ class Kubernetes:
         done = self.run([*words, "--request-timeout=20s"])
         if done.returncode != 0:
             raise ConnectionError(
-                reported(f"{done.stdout[:200]}\n{done.stderr}") or f"kubectl ended with {done.returncode}"
+                reported(f"{done.stdout[:200]}\n{done.stderr}")
+                or said("kubectl ended with {returncode}", done.returncode)
             )
         try:
             return read_pods(json.loads(done.stdout))
@@ -213,7 +225,7 @@ class Kubernetes:
 
     def log_in_hint(self, node: str) -> str:
         """The same way in, by hand."""
-        return f"`kubectl exec {node} -- true` must succeed, with the --namespace of --hosts"
+        return said("`kubectl exec {node} -- true` must succeed, with the --namespace of --hosts", node)
 
 
 def machines(hosts: Iterable[Host]) -> tuple[str, ...]:
@@ -224,8 +236,8 @@ def machines(hosts: Iterable[Host]) -> tuple[str, ...]:
         if (place := WRITTEN.fullmatch(host.address)) and place["node"] and not (host.is_remembered and host.trouble)
     ]
     listed = ", ".join(f"{pod} ({node})" for pod, node in found[:NOTED])
-    more = f", and {len(found) - NOTED} more: see report.json" if len(found) > NOTED else ""
-    return (f"pods, and the nodes that they run on: {listed}{more}",) if found else ()
+    more = said(", and {NOTED} more: see report.json", len(found) - NOTED) if len(found) > NOTED else ""
+    return (said("pods, and the nodes that they run on: {listed}{more}", listed, more),) if found else ()
 
 
 def reported(stderr: str) -> str:
@@ -233,5 +245,5 @@ def reported(stderr: str) -> str:
     for sign, cause, fix in CAUSES:
         found = re.search(sign, stderr, re.MULTILINE)
         if found:
-            return f"{cause} (kubectl: {found[0].strip()}); {fix}"
+            return said("{cause} (kubectl: {strip}); {fix}", cause, found[0].strip(), fix)
     return last_line(stderr, "") if COMPLAINS.search(stderr) else ""

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from preflight.said import said
+
 NAME = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
 LABEL_VALUE = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -74,19 +76,27 @@ class Pod:
         reason = self.reason or (waiting if self.phase == "Failed" else "")
         detail = f": {reason}" if reason else ""
         found = (fix for sign, fix in FIXES if re.search(sign, f"{reason} {waiting}"))
-        described = next(found, f"`kubectl describe pod POD --namespace={namespace}` shows why")
+        described = next(found, said("`kubectl describe pod POD --namespace={namespace}` shows why", namespace))
         if self.phase in ENDED:
             if "OOMKilled" in detail:
-                return f"the pod has ended ({self.phase}{detail}); {described}"
-            return f"the pod has ended ({self.phase}{detail}); select pods that run, or start the job again"
+                return said("the pod has ended ({phase}{detail}); {described}", self.phase, detail, described)
+            return said(
+                "the pod has ended ({phase}{detail}); select pods that run, or start the job again", self.phase, detail
+            )
         if self.is_leaving:
-            return f"the pod is being deleted; select pods that run: `kubectl get pods --namespace={namespace}`"
+            return said(
+                "the pod is being deleted; select pods that run: `kubectl get pods --namespace={namespace}`", namespace
+            )
         if state is None and self.states:
-            return f"the pod has no container {container}; name one of {', '.join(self.states)}: SELECTOR:CONTAINER"
+            return said(
+                "the pod has no container {container}; name one of {states}: SELECTOR:CONTAINER",
+                container,
+                ", ".join(self.states),
+            )
         if waiting:
-            return f"its container {container} does not run: {waiting}; {described}"
+            return said("its container {container} does not run: {waiting}; {described}", container, waiting, described)
         if self.phase != "Running":
-            return f"the pod is {self.phase or 'in no phase'}{detail}; {described}"
+            return said("the pod is {phase}{detail}; {described}", self.phase or "in no phase", detail, described)
         return ""
 
 
@@ -160,7 +170,7 @@ def _states(status: dict[str, Any], before: str) -> dict[str, dict[str, str]]:
         elif isinstance(waiting := state.get("waiting"), dict):
             earlier = last.get("terminated")
             words = _text(waiting, "reason") or "it waits"
-            words += f", {_ended(earlier)} before" if isinstance(earlier, dict) else ""
+            words += said(", {ended} before", _ended(earlier)) if isinstance(earlier, dict) else ""
             # The message of a back-off names the pod; without it, many pods that crash for one reason are one finding.
             is_crash = isinstance(earlier, dict) or words == "CrashLoopBackOff"
             words += f": {message}" if (message := _line(_text(waiting, "message"))) and not is_crash else ""
@@ -179,14 +189,16 @@ def _held_by(spec: dict[str, Any], status: dict[str, Any]) -> str:
         reason, message = _text(waiting, "reason"), _line(_text(waiting, "message"))
         if reason not in ("", "PodInitializing"):
             detail = f": {message}" if message and reason != "CrashLoopBackOff" else ""
-            return f", its init container {_text(each, 'name')} does not run: {reason}{detail}"
+            return said(
+                ", its init container {text} does not run: {reason}{detail}", _text(each, "name"), reason, detail
+            )
         if "running" in state and _text(each, "name") not in beside:
-            return f", its init container {_text(each, 'name')} has not finished"
+            return said(", its init container {text} has not finished", _text(each, "name"))
     return ""
 
 
 def _ended(state: dict[str, Any]) -> str:
-    return f"it ended with {state.get('exitCode', '?')} ({_text(state, 'reason') or 'no reason given'})"
+    return said("it ended with {get} ({text})", state.get("exitCode", "?"), _text(state, "reason") or "no reason given")
 
 
 def _reason(status: dict[str, Any]) -> str:
@@ -209,7 +221,7 @@ def _at(held: Any, key: str, kind: type[Any]) -> Any:
     """A member of an object: empty where it is absent or null, which is the same to the API server."""
     value = held.get(key) if isinstance(held, dict) else None
     if value is not None and not isinstance(value, kind):
-        raise ValueError(f"{key} is not {kind.__name__}")
+        raise ValueError(said("{key} is not {name}", key, kind.__name__))
     return kind() if value is None else value
 
 

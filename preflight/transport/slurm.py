@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from preflight.said import said
 from preflight.transport import share
 from preflight.transport.reach import TASK_LOADER, Found, Gathering, last_line
 
@@ -162,13 +163,20 @@ class Slurm:
         """srun's error in our words, with what to do; its last line where we know no better."""
         other = re.search(r"Node failure on (\S+)", stderr)
         if other and other[1] != node:
-            return f"Slurm ended the allocation, for it lost {other[1]}"
+            return said("Slurm ended the allocation, for it lost {other}", other[1])
         for sign, cause, fix in CAUSES:
             found = re.search(sign, stderr, re.IGNORECASE)
             if found and sign == NOT_OURS and self._is_listed(node):
-                return f"{TAKEN} (srun: {last_line(found[0], '')}); `scontrol show node {node}` shows why"
+                return said(
+                    "{TAKEN} (srun: {last_line}); `scontrol show node {node}` shows why",
+                    TAKEN,
+                    last_line(found[0], ""),
+                    node,
+                )
             if found:
-                return f"{cause} (srun: {last_line(found[0], '')}); {fix.format(node=node)}"
+                return said(
+                    "{cause} (srun: {last_line}); {format}", cause, last_line(found[0], ""), fix.format(node=node)
+                )
         if COMPLAINS.search(stderr) and "execve" not in stderr:
             return last_line(COMPLAINS.split(stderr, maxsplit=1)[1], f"srun ended with {code}")
         return ""
@@ -179,7 +187,9 @@ class Slurm:
 
     def log_in_hint(self, node: str) -> str:
         """The same step, by hand."""
-        return f"`srun --overlap --nodes=1 --ntasks=1 --nodelist={node} true` must succeed inside the allocation"
+        return said(
+            "`srun --overlap --nodes=1 --ntasks=1 --nodelist={node} true` must succeed inside the allocation", node
+        )
 
 
 def _holds(nodes: str, name: str) -> bool:

@@ -6,6 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
+from preflight.said import said
 from preflight.transport.reach import Found, last_line
 
 if TYPE_CHECKING:
@@ -125,9 +126,15 @@ class Ssh:
         jump = next(filter(None, found.groups()), "") if found else ""
         for sign, cause, fix in CAUSES:
             if jump and sign in stderr:
-                return f"the jump host {jump}: {cause} (ssh: {sign}); {fix.format(**_words(jump))}"
+                return said(
+                    "the jump host {jump}: {cause} (ssh: {sign}); {format}",
+                    jump,
+                    cause,
+                    sign,
+                    fix.format(**_words(jump)),
+                )
             if sign in stderr:
-                return f"{cause} (ssh: {sign}); {fix.format(**_words(node))}"
+                return said("{cause} (ssh: {sign}); {format}", cause, sign, fix.format(**_words(node)))
         return last_line(stderr, SILENT)
 
     def is_worth_a_retry(self, stderr: str) -> bool:
@@ -137,7 +144,7 @@ class Ssh:
 
     def log_in_hint(self, node: str) -> str:
         """The same login, by hand."""
-        return f"log in by hand the same way (`ssh {_words(node)['login']} true`), then run again"
+        return said("log in by hand the same way (`ssh {words} true`), then run again", _words(node)["login"])
 
 
 def _quoted(word: str) -> str:
@@ -159,4 +166,4 @@ def _words(node: str) -> dict[str, str]:
     if not port:
         return {"login": f"{user}{at}{address}", "host": address, "port": ", or give its port as user@host:port"}
     login = f"-p {port} {user}{at}{address.strip('[]')}"
-    return {"login": login, "host": address, "port": f" at port {port}, or give its own port"}
+    return {"login": login, "host": address, "port": said(" at port {port}, or give its own port", port)}

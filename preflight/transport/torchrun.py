@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from preflight.said import said
 from preflight.transport.reach import TASK_LOADER, TASK_PROGRAM, Found, Gathering
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Torchrun:
     def explain(self, node: str, code: int, stderr: str) -> str:
         """Why a rank that met the others is not there."""
         del node, code
-        return f"{SILENT}: look at what it printed" if SILENT in stderr else ""
+        return said("{SILENT}: look at what it printed", SILENT) if SILENT in stderr else ""
 
     def is_worth_a_retry(self, _stderr: str) -> bool:
         """Never: a node that did not come does not come a moment later."""
@@ -92,7 +93,7 @@ class Torchrun:
 
     def log_in_hint(self, node: str) -> str:
         """The same program on the node."""
-        return f"look at what the rank on {node} printed; each node runs the same command"
+        return said("look at what the rank on {node} printed; each node runs the same command", node)
 
     def _meeting(self) -> dict[str, Any]:
         text = self.environment.get(MEETING, "")

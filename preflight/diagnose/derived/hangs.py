@@ -7,6 +7,7 @@ from dataclasses import replace
 from preflight.diagnose.derived.wording import BY_NAME, ranks_text
 from preflight.diagnose.facts import Facts
 from preflight.diagnose.found import Finding, Hang, Job
+from preflight.said import said
 
 HANGS = frozenset(("collective-timeout", "monitored-barrier", "heartbeat-timeout", "horovod-stalled"))
 PLACED = frozenset(("first-collective-lost", "hang-after-the-end"))  # no single line tells of them
@@ -50,16 +51,22 @@ def with_hang(finding: Finding, job: Job) -> Finding:
 
 def hang_text(hang: Hang) -> str:
     """The collective that hung, in words."""
-    number = f" (number {hang.sequence})" if hang.sequence >= 0 else ""
-    elements = f" of {hang.elements} elements" if hang.elements >= 0 else ""
-    words = f"{hang.operation}{elements}{number}: {ranks_text(hang.waiting)} waited"
+    number = said(" (number {sequence})", hang.sequence) if hang.sequence >= 0 else ""
+    elements = said(" of {elements} elements", hang.elements) if hang.elements >= 0 else ""
+    words = said(
+        "{operation}{elements}{number}: {ranks_text} waited", hang.operation, elements, number, ranks_text(hang.waiting)
+    )
     if hang.mismatch:
-        return f"{words}; {hang.mismatch}"
+        return said("{words}; {mismatch}", words, hang.mismatch)
     late = tuple(rank for rank in hang.missing if rank not in hang.silent)
     if late:
-        words = f"{words} for {ranks_text(late)}, which had not come to it"
+        words = said("{words} for {ranks_text}, which had not come to it", words, ranks_text(late))
     if hang.silent:
-        return f"{words}; {ranks_text(hang.silent)} reported nothing: not there yet, or ended before the timeout"
+        return said(
+            "{words}; {ranks_text} reported nothing: not there yet, or ended before the timeout",
+            words,
+            ranks_text(hang.silent),
+        )
     if late:
         return words
-    return f"{words}, and none of them is known to be missing: the network or a GPU may have lost it"
+    return said("{words}, and none of them is known to be missing: the network or a GPU may have lost it", words)

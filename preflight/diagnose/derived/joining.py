@@ -7,6 +7,7 @@ from dataclasses import replace
 from preflight.diagnose.derived.wording import made, ranks_text
 from preflight.diagnose.facts import Facts
 from preflight.diagnose.found import Finding
+from preflight.said import joined, said
 
 
 def unjoined(facts: Facts) -> list[Finding]:
@@ -18,9 +19,15 @@ def unjoined(facts: Facts) -> list[Finding]:
     twice = sorted(rank for rank, count in members.items() if count > 1)
     missing = sorted(set(range(size)) - set(members))
     if twice and missing:
-        words = f"{ranks_text(tuple(twice))} began to join more than once, {ranks_text(tuple(missing))} never"
+        words = said(
+            "{ranks_text} began to join more than once, {ranks_text2} never",
+            ranks_text(tuple(twice)),
+            ranks_text(tuple(missing)),
+        )
         return [made("same-rank-twice", words)]
-    return [made("not-all-joined", f"{len(members)} of {size} ranks began to join")] if missing else []
+    return (
+        [made("not-all-joined", said("{members} of {size} ranks began to join", len(members), size))] if missing else []
+    )
 
 
 def sizes(facts: Facts) -> list[Finding]:
@@ -32,8 +39,8 @@ def sizes(facts: Facts) -> list[Finding]:
         return []
     usual = max(counted, key=lambda size: (len(counted[size]), -counted[size][0]))
     others = {size: ranks for size, ranks in counted.items() if size != usual}
-    words = "; ".join(f"{ranks_text(tuple(ranks))}: {size}" for size, ranks in others.items())
-    told = f"world size by rank: {words}; {ranks_text(tuple(counted[usual]))}: {usual}"
+    words = joined([said("{ranks_text}: {size}", ranks_text(tuple(ranks)), size) for size, ranks in others.items()])
+    told = said("world size by rank: {words}; {ranks_text}: {usual}", words, ranks_text(tuple(counted[usual])), usual)
     return [
         replace(made("world-size-mismatch", told), ranks=tuple(rank for ranks in others.values() for rank in ranks))
     ]
@@ -45,7 +52,9 @@ def with_awaited(finding: Finding, facts: Facts) -> Finding:
         return finding
     awaited = set(facts.awaited.values())
     ranks, missing = ranks_text(tuple(sorted(facts.awaited))), ranks_text(tuple(sorted(awaited)))
-    words = f"{ranks} waited for the address of {missing}"
+    words = said("{ranks} waited for the address of {missing}", ranks, missing)
     if not awaited & facts.heard and facts.heard - set(facts.awaited):
-        words = f"{words}, whose log is not here: it did not start, or the world size of {ranks} is too large"
+        words = said(
+            "{words}, whose log is not here: it did not start, or the world size of {ranks} is too large", words, ranks
+        )
     return replace(finding, detail=words)

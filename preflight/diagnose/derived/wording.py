@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from preflight.diagnose.causes import CAUSES
 from preflight.diagnose.found import Evidence, Finding
+from preflight.said import said
 
 BY_NAME = {cause.name: cause for cause in CAUSES}
 
@@ -15,5 +16,5 @@ def made(name: str, detail: str) -> Finding:
 
 def ranks_text(ranks: tuple[int, ...]) -> str:
     """Ranks as words."""
-    shown = ", ".join(map(str, ranks[:16])) + (f" and {len(ranks) - 16} more" if len(ranks) > 16 else "")
+    shown = ", ".join(map(str, ranks[:16])) + (said(" and {ranks} more", len(ranks) - 16) if len(ranks) > 16 else "")
     return f"rank{'s' * (len(ranks) != 1)} {shown}" if ranks else "ranks"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from preflight.diagnose.forms.blocks import BLOCK_BYTES, Blocks
 from preflight.diagnose.forms.packed import RAW_FORM, Inflater, inflated
+from preflight.said import said
 
 TAR_HEADER = 512
 TAR_READ = 1 << 14  # bytes at a time: tarfile drops those of the read in which the archive ends too soon
@@ -44,7 +45,7 @@ def tar_members(blocks: Blocks) -> Members:
                 if opened is not None:
                     yield member.name, Blocks(_of_tar(opened.raw, blocks), blocks.reading)
     except (tarfile.TarError, OSError, ValueError) as error:
-        blocks.reading.cut_short(f"it breaks off: {error}")
+        blocks.reading.cut_short(said("it breaks off: {error}", error))
 
 
 def _of_tar(raw: tarfile.ExFileObject, blocks: Blocks) -> Iterator[bytes]:
@@ -53,7 +54,7 @@ def _of_tar(raw: tarfile.ExFileObject, blocks: Blocks) -> Iterator[bytes]:
         while block := raw.read(TAR_READ):
             yield block
     except (tarfile.TarError, OSError) as error:
-        blocks.reading.cut_short(f"it breaks off: {error}")
+        blocks.reading.cut_short(said("it breaks off: {error}", error))
 
 
 def zip_members(blocks: Blocks) -> Members:
@@ -71,14 +72,16 @@ def zip_members(blocks: Blocks) -> Members:
         if packed == LARGE:
             packed = _size_of(extra)
         if flags & ENCRYPTED:
-            blocks.reading.cut_short(f"{name} in it is encrypted")
+            blocks.reading.cut_short(said("{name} in it is encrypted", name))
             return
         if method == DEFLATED:
             content = Checked(inflated(blocks, Inflater(RAW_FORM)))
         elif method == STORED and not flags & DESCRIBED_BEHIND:
             content = Checked(_stored(blocks, packed))
         else:
-            blocks.reading.cut_short(f"{name} in it is packed in a way that is not known here (method {method})")
+            blocks.reading.cut_short(
+                said("{name} in it is packed in a way that is not known here (method {method})", name, method)
+            )
             return
         yield name, Blocks(content, blocks.reading)
         for _ in content:  # what the reader left
@@ -86,7 +89,7 @@ def zip_members(blocks: Blocks) -> Members:
         if flags & DESCRIBED_BEHIND and not blocks.reading.cut:
             crc = _descriptor(blocks)
         if content.crc != crc:
-            blocks.reading.cut_short(f"the checksum of {name} in it is wrong")
+            blocks.reading.cut_short(said("the checksum of {name} in it is wrong", name))
         if blocks.reading.cut:
             return
 

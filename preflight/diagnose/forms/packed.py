@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from preflight.diagnose.forms.blocks import BLOCK_BYTES, Blocks
+from preflight.said import said
 
 MOST_LZMA_BYTES = 128 << 20  # of memory; `xz -9` takes 65 MiB
 ENDS_WITHIN = 30  # seconds from the end of its output
@@ -90,7 +91,7 @@ def inflated(blocks: Blocks, machine: Machine) -> Iterator[bytes]:
                 if machine.needs_input:
                     break
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        failed = f"it is damaged: {error}"
+        failed = said("it is damaged: {error}", error)
     blocks.reading.cut_short(failed)
 
 
@@ -115,7 +116,9 @@ def _program(name: str, *options: str) -> Callable[[Blocks], Iterator[bytes]]:
     def unpack(blocks: Blocks) -> Iterator[bytes]:
         program = shutil.which(name)
         if program is None:
-            blocks.reading.cut_short(f"it is packed with {name}, and the program {name} is not installed here")
+            blocks.reading.cut_short(
+                said("it is packed with {name}, and the program {name} is not installed here", name)
+            )
             return
         with subprocess.Popen(
             [program, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -130,8 +133,8 @@ def _program(name: str, *options: str) -> Callable[[Blocks], Iterator[bytes]]:
                     yield block
                 words = process.stderr.read().decode(errors="replace").strip().splitlines()
                 if process.wait(ENDS_WITHIN):
-                    said = words[-1].strip() if words else f"exit code {process.returncode}"
-                    blocks.reading.cut_short(f"{name} could not unpack all of it: {said}")
+                    why = words[-1].strip() if words else said("exit code {returncode}", process.returncode)
+                    blocks.reading.cut_short(said("{name} could not unpack all of it: {why}", name, why))
             finally:
                 process.kill()
                 feeder.join(1)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.diagnose.forms.blocks import Blocks
+from preflight.said import said
 
 HEAD_BYTES = 1 << 16
 BOMS = (
@@ -74,7 +75,7 @@ def why_not_text(head: bytes, encoding: str) -> str:
     """Why the beginning of a file is none of a text; "" where it is."""
     for mark, what, hint in OTHERS:
         if head.startswith(mark):
-            return f"{what}; {hint}"
+            return said("{what}; {hint}", what, hint)
     if encoding and encoding != "utf-8-sig":
         return "its bytes are no letters" if _is_odd(head.decode(encoding, "replace")) else ""
     control = sum(head.count(code) for code in CONTROL)
@@ -116,4 +117,4 @@ def watched(blocks: Blocks) -> Iterator[bytes]:
         zeros += block.count(0)
         yield block
     if zeros >= MANY_ZEROS:
-        blocks.reading.cut_short(f"{zeros:,} zero bytes stand in it: lines are lost")
+        blocks.reading.cut_short(said("{zeros:,} zero bytes stand in it: lines are lost", zeros))

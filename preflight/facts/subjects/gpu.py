@@ -10,6 +10,7 @@ from preflight.facts.pci import PciFunction, without_domain_zeros
 from preflight.facts.subjects.gpus.status import GpuStatus
 from preflight.facts.subjects.gpus.topology import Topology
 from preflight.facts.value import NOT_REPORTED, Count, Missing, Text, Value, present
+from preflight.said import joined, said
 
 
 class Links(NamedTuple):
@@ -21,7 +22,9 @@ class Links(NamedTuple):
     def text(self, noun: str = "NVLinks") -> str:
         """Those that are down as a message says it; where all are, nvidia-smi does not say how many."""
         return (
-            f"{self.inactive} {noun} are inactive, {self.active} active" if self.active else f"all {noun} are inactive"
+            said("{inactive} {noun} are inactive, {active} active", self.inactive, noun, self.active)
+            if self.active
+            else said("all {noun} are inactive", noun)
         )
 
 
@@ -87,7 +90,7 @@ class Gpu(Value, frozen=True, kw_only=True):
         """Whether a program holds memory of it; of a GPU that does not report its programs only memory can tell."""
         if isinstance(self.processes, Missing) and self.processes.kind == "absent":
             return False
-        return present(self.processes, f"programs on GPU {self.index}") > 0
+        return present(self.processes, said("programs on GPU {index}", self.index)) > 0
 
     def summary(self) -> str:
         """The model as a message says it."""
@@ -155,9 +158,17 @@ class Gpus(Value, frozen=True, kw_only=True):
         lost = [address for address in there if without_domain_zeros(address) not in listed]
         if lost:
             which = f"{', '.join(lost[:4])}{' and others' if lost[4:] else ''}"
-            return f"{_counted(len(there))} on the PCI bus, and the driver lists {len(held) or 'none'}: not {which}"
+            return said(
+                "{counted} on the PCI bus, and the driver lists {held}: not {which}",
+                _counted(len(there)),
+                len(held) or "none",
+                which,
+            )
         if self.switches and held and len(held) not in (8, 16):
-            return f"{_counted(len(held))}, where a board with NVSwitches has 8: not even the PCI bus shows the others"
+            return said(
+                "{counted}, where a board with NVSwitches has 8: not even the PCI bus shows the others",
+                _counted(len(held)),
+            )
         return ""
 
     def has_any(self) -> bool:
@@ -227,11 +238,17 @@ class Gpus(Value, frozen=True, kw_only=True):
         up = {gpu.index: gpu.links.active for gpu in gpus if isinstance(gpu.links, Links) and not gpu.links.inactive}
         most = max(up.values(), default=0)
         down += [
-            f"GPU {index}: {count} {gpus[0].noun_of_links} are active, {most} on others"
+            said(
+                "GPU {index}: {count} {noun_of_links} are active, {most} on others",
+                index,
+                count,
+                gpus[0].noun_of_links,
+                most,
+            )
             for index, count in up.items()
             if count < most and (self.switches or gpus[0].is_on_a_baseboard)
         ]
-        return "; ".join(down)
+        return joined(down)
 
     def models(self) -> str:
         """Each model once, with its memory and whether it is partitioned: "NVIDIA H200 143771 MiB"."""

@@ -7,6 +7,7 @@ import re
 from preflight.errors import BlockedBy
 from preflight.facts.subjects.network import Network, is_loopback
 from preflight.facts.value import Count, Missing, Text, Value, must_be_addresses, present
+from preflight.said import said
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -61,7 +62,7 @@ class Identity(Value, frozen=True, kw_only=True):
         wrong = [address for address in addresses if not is_loopback(address)]
         if not addresses:
             return "localhost does not resolve there"
-        return f"localhost is {', '.join(wrong)} there, which is no loopback address" if wrong else ""
+        return said("localhost is {wrong} there, which is no loopback address", ", ".join(wrong)) if wrong else ""
 
     def lost_addresses(self, network: Network) -> tuple[str, ...]:
         """What the node's own hostname leads to there, where none of it is one of the node's own addresses."""

@@ -8,6 +8,7 @@ import msgspec
 
 from preflight.errors import FactMissing
 from preflight.facts.value import NOT_REPORTED, Count, Missing, Text, Value, present
+from preflight.said import said
 
 
 class LogEvent(Value, frozen=True):
@@ -100,15 +101,19 @@ class Kernel(Value, frozen=True, kw_only=True):
     def bond_rate_mbps(self, bond: str) -> int:
         """What the members of a bond that are up carry: together, or one of them where the mode is so."""
         if bond in self.bonds_unread:
-            raise FactMissing(f"rate of {bond}", self.bonds_unread[bond].missing, self.bonds_unread[bond].kind)
+            raise FactMissing(
+                said("rate of {bond}", bond), self.bonds_unread[bond].missing, self.bonds_unread[bond].kind
+            )
         up = [one for one in self.bond_members if one.bond == bond and self.bonds[bond].get(one.name)]
         together: dict[Count | Missing, int] = {}  # LACP sends over the members of one aggregator
         for one in up:
-            together[one.aggregator] = together.get(one.aggregator, 0) + present(one.speed_mbps, f"rate of {one.name}")
+            together[one.aggregator] = together.get(one.aggregator, 0) + present(
+                one.speed_mbps, said("rate of {name}", one.name)
+            )
         if not together:
-            raise FactMissing(f"rate of {bond}", "no member is up", "absent")
+            raise FactMissing(said("rate of {bond}", bond), "no member is up", "absent")
         if self.bond_modes[bond].startswith(ONE_AT_A_TIME):
-            return min(present(one.speed_mbps, f"rate of {one.name}") for one in up)
+            return min(present(one.speed_mbps, said("rate of {name}", one.name)) for one in up)
         return max(together.values())
 
     def cpus(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from preflight.facts.value import Count, Missing, Text, Value, present
+from preflight.said import said
 
 NOT_REPORTED = Missing("not reported", "absent")
 Limit = Count | Literal["unlimited"]
@@ -57,11 +58,11 @@ class Limits(Value, frozen=True, kw_only=True):
         held = self._others()
         space, data, size, seconds, stack = (held.get(option, -1) for option in HOPELESS)
         words = {
-            "-v": f"{space} bytes of address space (ulimit -v)",
-            "-d": f"{data} bytes of data: an allocation beyond them ends the rank (ulimit -d)",
-            "-f": f"files of {size} bytes at most: a larger checkpoint or log ends the rank (ulimit -f)",
-            "-t": f"{seconds} seconds of CPU time, after which a rank is killed (ulimit -t)",
-            "-s": f"a stack of {stack >> 10} KiB (ulimit -s)",
+            "-v": said("{space} bytes of address space (ulimit -v)", space),
+            "-d": said("{data} bytes of data: an allocation beyond them ends the rank (ulimit -d)", data),
+            "-f": said("files of {size} bytes at most: a larger checkpoint or log ends the rank (ulimit -f)", size),
+            "-t": said("{seconds} seconds of CPU time, after which a rank is killed (ulimit -t)", seconds),
+            "-s": said("a stack of {stack} KiB (ulimit -s)", stack >> 10),
         }
         return {option: words[option] for option in held}
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.value import Count, Device, Missing, Port, Text, Value, must_be_addresses, present
+from preflight.said import said
 
 NO_RATE = "no rate reported"
 
@@ -34,7 +35,14 @@ class Address(Value, frozen=True):
         must_be_addresses(self.address)
         family, longest = ("inet6", 128) if ":" in self.address else ("inet", 32)
         if self.family != family or self.prefix_length > longest:
-            raise ValueError(f"{self.address}/{self.prefix_length} is not a network of {self.family}")
+            raise ValueError(
+                said(
+                    "{address}/{prefix_length} is not a network of {family}",
+                    self.address,
+                    self.prefix_length,
+                    self.family,
+                )
+            )
 
 
 class Interface(Value, frozen=True, kw_only=True):
@@ -90,7 +98,7 @@ class Interface(Value, frozen=True, kw_only=True):
             for address in self.addresses:
                 if address.family == family and not _is_link_local(address.address):
                     return address.address
-        raise FactMissing(f"{wanted[-1]} address of {self.name}", "the interface has none", "absent")
+        raise FactMissing(said("{wanted} address of {name}", wanted[-1], self.name), "the interface has none", "absent")
 
     @property
     def reports_rate(self) -> bool:
@@ -99,10 +107,10 @@ class Interface(Value, frozen=True, kw_only=True):
 
     def rate_mbps(self) -> int:
         """The link rate: only a real device's figure above 0 is one (veth says 10000 and means nothing)."""
-        if not present(self.is_physical, f"device of {self.name}"):
-            raise FactMissing(f"rate of {self.name}", "not a hardware interface", "absent")
+        if not present(self.is_physical, said("device of {name}", self.name)):
+            raise FactMissing(said("rate of {name}", self.name), "not a hardware interface", "absent")
         if self.speed_mbps == 0:
-            raise FactMissing(f"rate of {self.name}", "the driver reports no speed", "absent")
+            raise FactMissing(said("rate of {name}", self.name), "the driver reports no speed", "absent")
         return self.speed_mbps
 
 
@@ -155,7 +163,7 @@ class Network(Value, frozen=True, kw_only=True):
         for interface in self.interfaces:
             if interface.name == name:
                 return interface
-        raise FactMissing(f"interface {name}", "not on this node", "absent")
+        raise FactMissing(said("interface {name}", name), "not on this node", "absent")
 
     @property
     def training_interface(self) -> Interface:
@@ -172,7 +180,11 @@ class Network(Value, frozen=True, kw_only=True):
     def loopback_trouble(self) -> str:
         """Why the node cannot reach itself, "" where no reason is known."""
         down = [interface.name for interface in self.interfaces if interface.is_loopback and not interface.is_up]
-        return f"{down[0]} is down: nothing on this node reaches 127.0.0.1 or the node's own address" if down else ""
+        return (
+            said("{down} is down: nothing on this node reaches 127.0.0.1 or the node's own address", down[0])
+            if down
+            else ""
+        )
 
     def bare_loopback(self) -> str:
         """The loopback interface that has lost 127.0.0.1, "" where none has."""
@@ -203,9 +215,13 @@ class Network(Value, frozen=True, kw_only=True):
         if held.families():
             return ""
         if not held.addresses:
-            return f"{self.training} has no address: none was set, or no DHCP server answered"
+            return said("{training} has no address: none was set, or no DHCP server answered", self.training)
         addresses = ", ".join(address.address for address in held.addresses)
-        return f"{self.training} has link-local addresses only ({addresses}): none was set, or no DHCP server answered"
+        return said(
+            "{training} has link-local addresses only ({addresses}): none was set, or no DHCP server answered",
+            self.training,
+            addresses,
+        )
 
     def holds_any(self, addresses: Iterable[str], *, reachable: bool = False) -> bool:
         """Whether an interface of this node has one of `addresses`; `reachable` leaves loopback out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from preflight.facts.value import Count, Missing, Seconds, Text, Value, must_be_addresses, present
+from preflight.said import said
 
 
 class Route(Value, frozen=True):
@@ -29,7 +30,7 @@ class Route(Value, frozen=True):
         """The interface that packets to the peer leave by; "" where the kernel has no route to it."""
         if isinstance(self.interface, Missing) and self.interface.kind == "absent":
             return ""
-        return present(self.interface, f"route to {self.name}")
+        return present(self.interface, said("route to {name}", self.name))
 
 
 class Peers(Value, frozen=True, kw_only=True):

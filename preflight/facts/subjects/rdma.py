@@ -7,6 +7,7 @@ from typing import NamedTuple
 from preflight.errors import FactMissing
 from preflight.facts.pci import PciFunction
 from preflight.facts.value import NOT_REPORTED, Count, Device, Missing, Text, Value, present
+from preflight.said import said
 
 
 class Gid(Value, frozen=True):
@@ -46,7 +47,9 @@ class RdmaPort(Value, frozen=True, kw_only=True):
         """Raise FactMissing where a part of the GID table could not be read: what NCCL would take is not known."""
         lost = [name for name in self.unread if name.startswith("gid")]
         if lost:
-            raise FactMissing(f"GIDs of port {self.number}", f"{', '.join(lost[:3])} cannot be read")
+            raise FactMissing(
+                said("GIDs of port {number}", self.number), said("{lost} cannot be read", ", ".join(lost[:3]))
+            )
 
     def state_text(self) -> str:
         """The state as a message says it: "DOWN (Polling)"."""
@@ -67,7 +70,12 @@ class PciRequests(NamedTuple):
     def text(self) -> str:
         """As a message says it."""
         on = ("off", "on")
-        return f"MaxReadReq {self.read_request_bytes}, relaxed ordering {on[self.is_relaxed]}, ATS {on[self.has_ats]}"
+        return said(
+            "MaxReadReq {read_request_bytes}, relaxed ordering {on}, ATS {on2}",
+            self.read_request_bytes,
+            on[self.is_relaxed],
+            on[self.has_ats],
+        )
 
 
 class RdmaDevice(Value, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.judge.commands.names import in_hosts
 from preflight.judge.commands.words import Case, Remedy, Row, exported, of_the_others
+from preflight.said import said
 
 PORT = 29500
 # A wrong value on the first node is wrong for the whole job.
@@ -64,7 +65,11 @@ def _holder(case: Case) -> Remedy:
     if not port.isdecimal() or not 0 < int(port) < 65536:
         return Remedy(f"export MASTER_PORT={PORT}", is_for_job=True)
     pid = re.search(r"\d+", first.peers.master_port_holder.rpartition("pid")[2])
-    end = f"# to end it: kill {pid[0]}" if pid else "# end what it shows, or export another MASTER_PORT on every node"
+    end = (
+        said("# to end it: kill {pid}", pid[0])
+        if pid
+        else "# end what it shows, or export another MASTER_PORT on every node"
+    )
     return Remedy(f"ss -ltnp 'sport = :{port}'", end)
 
 

@@ -21,6 +21,7 @@ from preflight.judge.commands.words import (
     reported,
     sudo,
 )
+from preflight.said import said
 from preflight.tables.network import interfaces
 
 # What netplan's own paths are made of without a second kind of quotes.
@@ -56,7 +57,7 @@ def _lasting_mtu(node: NodeFacts, name: str, wanted: int) -> str:
         place = f'd=/etc/systemd/network/$(basename "$({shown})").d && {root}mkdir -p "$d"'
         return f"{place} && printf '[Link]\\nMTUBytes={wanted}\\n' | {root}tee \"$d/90-preflight.conf\" >/dev/null"
     how = "netplan, NetworkManager or systemd-networkd" if isinstance(manager, Missing) else manager
-    return f"# to last: mtu {wanted} of {name} in {how}"
+    return said("# to last: mtu {wanted} of {name} in {how}", wanted, name, how)
 
 
 def _gateway(case: Case) -> Remedy:
@@ -77,7 +78,7 @@ def _gateway(case: Case) -> Remedy:
         shown = shlex.join(["nmcli", "-g", "GENERAL.CONNECTION", "device", "show", name])
         change = f"ipv4.gateway {shlex.quote(wanted)}"
         return Remedy(now, f'{sudo(case.node)}nmcli connection modify "$({shown})" {change}')
-    return Remedy(now, f"# to last: Gateway={wanted} of {name} in the configuration of its network")
+    return Remedy(now, said("# to last: Gateway={wanted} of {name} in the configuration of its network", wanted, name))
 
 
 def _down(case: Case) -> Remedy:
@@ -189,7 +190,9 @@ def _route(case: Case) -> Remedy:
             commands.append(as_root(case.node, *words))
     if not commands:
         raise FactMissing("route", "the peers are in other subnets")
-    return Remedy(" && ".join(commands), f"# to last: a route of {network} by {interface.name} only")
+    return Remedy(
+        " && ".join(commands), said("# to last: a route of {network} by {name} only", network, interface.name)
+    )
 
 
 ROWS: dict[str, Row] = {

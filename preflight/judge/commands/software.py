@@ -20,6 +20,7 @@ from preflight.judge.commands.words import (
     unset,
     wanted_here,
 )
+from preflight.said import said
 from preflight.tables import packages
 from preflight.tables.gpus import readiness
 from preflight.tables.packages import is_within
@@ -53,7 +54,7 @@ def pip(node: NodeFacts, *words: str) -> Remedy:
     made = shlex.join([python, "-m", "venv", folder])
     return Remedy(
         f"{made} && {shlex.join([new, '-m', 'pip', 'install', *words])}",
-        f"# the system manages {shlex.quote(python)}; run again with --python={shlex.quote(new)}",
+        said("# the system manages {quote}; run again with --python={quote2}", shlex.quote(python), shlex.quote(new)),
     )
 
 

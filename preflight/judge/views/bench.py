@@ -14,6 +14,7 @@ from preflight.judge.views import topology
 from preflight.judge.views.nccl import NcclView
 from preflight.measure.blame import liars
 from preflight.results import RING, Bench, Device, Disputed, Expected, NoDevice, Result, Slow, same_measurement
+from preflight.said import joined, said
 from preflight.tables import devices
 
 IMPORT_SECONDS = 10.0  # below it no rank waits long enough to time out, however the ranks differ
@@ -36,7 +37,9 @@ class BenchView:
     def all_reduce(self) -> Result:
         """The all-reduce at its largest size; NotMeasured where there is none, NotApplicable where none was asked."""
         if "all_reduce" not in self.result.operations:
-            raise NotApplicable(f"no all_reduce was asked for, but {', '.join(self.result.operations)}")
+            raise NotApplicable(
+                said("no all_reduce was asked for, but {operations}", ", ".join(self.result.operations))
+            )
         return self.result.result("all_reduce")
 
     def others(self) -> tuple[str, ...]:
@@ -54,8 +57,12 @@ class BenchView:
         for result in (one for name in operations for one in self.result.of(name)):
             if result.wrong:
                 ranks = ", ".join(map(str, result.wrong_ranks)) or "unknown"
-                message = (
-                    f"{result.title} of {result.bytes} bytes: {result.wrong} wrong elements; wanted 0 (ranks {ranks})"
+                message = said(
+                    "{title} of {bytes} bytes: {wrong} wrong elements; wanted 0 (ranks {ranks})",
+                    result.title,
+                    result.bytes,
+                    result.wrong,
+                    ranks,
                 )
                 blames.append(Blame(message, nodes=self.nodes_of(result.wrong_ranks)))
         if blames:
@@ -66,7 +73,9 @@ class BenchView:
         gated = self.result.link_bound_operations()
         found = [self.result.result(name) for name in self.others() if name in gated]
         if not found:
-            raise NotApplicable(f"on {self.result.backend} only {', '.join(gated)} are as fast as the links")
+            raise NotApplicable(
+                said("on {backend} only {gated} are as fast as the links", self.result.backend, ", ".join(gated))
+            )
         return tuple(found)
 
     def below_baseline(self, *, share: float) -> list[str]:
@@ -77,8 +86,15 @@ class BenchView:
         if not pairs:
             raise NotMeasured(self.result.not_measured or "no collective of the earlier run was run at the same size")
         return [
-            f"{now.op} of {now.bytes} bytes: busbw {now.busbw_gbytes_per_s:.4g} GB/s, "
-            f"{now.busbw_gbytes_per_s / then.busbw_gbytes_per_s:.0%} of the earlier {then.busbw_gbytes_per_s:.4g}"
+            said(
+                "{op} of {bytes} bytes: busbw {busbw_gbytes_per_s:.4g} GB/s, {busbw_gbytes_per_s2:.0%} of "
+                "the earlier {busbw_gbytes_per_s3:.4g}",
+                now.op,
+                now.bytes,
+                now.busbw_gbytes_per_s,
+                now.busbw_gbytes_per_s / then.busbw_gbytes_per_s,
+                then.busbw_gbytes_per_s,
+            )
             for then, now in pairs
             if now.busbw_high_gbytes_per_s < share * then.busbw_low_gbytes_per_s
         ]
@@ -107,10 +123,10 @@ class BenchView:
         if not found:
             asked = "" if self.result.devices else " (preflight bench --burn-in)"
             reasons = f": {'; '.join(too_small.values())}" if too_small else "" if missing else asked
-            raise NotApplicable(f"no GPU was measured by itself{reasons}")
+            raise NotApplicable(said("no GPU was measured by itself{reasons}", reasons))
         for name, why in too_small.items():
             if name in {device.node for device in found}:
-                self.cluster.untold.append(f"{why} ({name})")
+                self.cluster.untold.append(said("{why} ({name})", why, name))
             else:
                 self.cluster.does_not_apply(name, why)
         return found
@@ -121,7 +137,8 @@ class BenchView:
         for one in missing:
             of_node.setdefault(one.node, []).append(one.why)
         listed = {
-            name: whys[0] + (f", and {len(whys) - 1} more" if len(whys) > 1 else "") for name, whys in of_node.items()
+            name: whys[0] + (said(", and {whys} more", len(whys) - 1) if len(whys) > 1 else "")
+            for name, whys in of_node.items()
         }
         return {name: listed[name] for name in self.names if name in listed}
 
@@ -138,8 +155,8 @@ class BenchView:
         middle = devices.middle_of((report.node, report.import_seconds) for report in self.result.ranks)
         limit = min(limit_seconds, max(ratio * middle, IMPORT_SECONDS))
         slow = {report.node: report.import_seconds for report in self.result.ranks if report.import_seconds > limit}
-        message = ", ".join(f"{seconds:.3g} s on {name}" for name, seconds in slow.items())
-        words = f"`import torch` takes {message}; the median of all ranks is {middle:.3g} s"
+        message = joined([said("{seconds:.3g} s on {name}", seconds, name) for name, seconds in slow.items()], ", ")
+        words = said("`import torch` takes {message}; the median of all ranks is {middle:.3g} s", message, middle)
         return [Blame(words, nodes=self.ordered(slow))] if slow else []
 
     def slow_groups(self, *, share: float) -> list[Blame]:
@@ -157,8 +174,8 @@ class BenchView:
             usual = median(result.busbw_gbytes_per_s for result in equals)
             for one in equals:
                 if one.busbw_high_gbytes_per_s < share * usual:
-                    message = f"{one.title} busbw {one.busbw_gbytes_per_s:.4g} GB/s"
-                    message += f"; the median of {len(equals)} is {usual:.4g}"
+                    message = said("{title} busbw {busbw_gbytes_per_s:.4g} GB/s", one.title, one.busbw_gbytes_per_s)
+                    message += said("; the median of {equals} is {usual:.4g}", len(equals), usual)
                     blames.append(Blame(message, nodes=self.nodes_in(one)))
         return blames
 
@@ -183,7 +200,7 @@ class BenchView:
         """Every rank loaded the same NCCL; otherwise the nodes of the minority are blamed, all of them on a tie."""
         loaded = [report for report in self.result.ranks if report.nccl]
         if not loaded:
-            raise NotApplicable(f"no rank loaded NCCL (backend {self.result.backend})")
+            raise NotApplicable(said("no rank loaded NCCL (backend {backend})", self.result.backend))
         groups: dict[str, tuple[str, ...]] = {}
         for report in loaded:
             groups[report.nccl] = tuple(dict.fromkeys((*groups.get(report.nccl, ()), report.node)))
@@ -215,12 +232,19 @@ class BenchView:
             worst = min(theirs, key=_agreement)
             ends = " to ".join(dict.fromkeys((worst.source, worst.target)))
             what = f"{worst.part}, {ends}" if worst.part else ends
-            more = f", and {len(theirs) - 1} more like it" if len(theirs) > 1 else ""
-            unsure = f": one of {' and '.join(nodes)} reports a wrong figure" if len(nodes) > 1 else ""
+            more = said(", and {theirs} more like it", len(theirs) - 1) if len(theirs) > 1 else ""
+            unsure = said(": one of {nodes} reports a wrong figure", " and ".join(nodes)) if len(nodes) > 1 else ""
             most, least = worst.most_gbytes_per_s, worst.least_gbytes_per_s
-            words = f"{what}: one end says {most:.4g} GB/s, the other {least:.4g}{more}{unsure}"
+            words = said(
+                "{what}: one end says {most:.4g} GB/s, the other {least:.4g}{more}{unsure}",
+                what,
+                most,
+                least,
+                more,
+                unsure,
+            )
             if worst.failure:
-                words = f"{what}: the stream gave no figure twice: {worst.failure}{more}"
+                words = said("{what}: the stream gave no figure twice: {failure}{more}", what, worst.failure, more)
             blames.append(Blame(words, nodes=self.ordered(nodes)))
         return blames
 
@@ -230,7 +254,9 @@ class BenchView:
             self._needs_links()
         searched = self.result.streams or self.result.parts or self.result.disputed
         if self.result.parts_not_measured and not self.result.slow:
-            raise NotMeasured(f"the search for what is slow gave no figure: {self.result.parts_not_measured}")
+            raise NotMeasured(
+                said("the search for what is slow gave no figure: {parts_not_measured}", self.result.parts_not_measured)
+            )
         if self.result.scope == "intra" and not searched:
             raise NotApplicable("--scope intra: no link between nodes was measured (--localize)")
         if not searched and self.result.results and self.result.expected is not None:
@@ -278,8 +304,19 @@ class BenchView:
         """
         expected = self.expected(measured)
         if measured.seconds_median < PLATEAU_SECONDS and measured.bytes < PLATEAU_BYTES:
-            took = f"{measured.title} of {measured.bytes} bytes took {measured.seconds_median * 1e3:.3g} ms"
-            raise NotApplicable(f"{took}: too short to measure a bandwidth; wanted {PLATEAU_SECONDS * 1e3:.0f} ms")
+            took = said(
+                "{title} of {bytes} bytes took {seconds_median:.3g} ms",
+                measured.title,
+                measured.bytes,
+                measured.seconds_median * 1000.0,
+            )
+            raise NotApplicable(
+                said(
+                    "{took}: too short to measure a bandwidth; wanted {PLATEAU_SECONDS:.0f} ms",
+                    took,
+                    PLATEAU_SECONDS * 1000.0,
+                )
+            )
         if self.result.slow:
             cause = self.ordered(name for place in self.result.slow for name in place.nodes)
             raise BlockedBy("bench.no_node_is_slower_than_its_peers", nodes=cause)
@@ -287,30 +324,49 @@ class BenchView:
             check = "all_reduce_is_correct" if measured.op == "all_reduce" else "other_collectives_are_correct"
             raise BlockedBy(f"bench.{check}", nodes=self.nodes_of(measured.wrong_ranks))
         low, high = measured.busbw_low_gbytes_per_s, measured.busbw_high_gbytes_per_s
-        message = (
-            f"{measured.title} busbw {measured.busbw_gbytes_per_s:.4g} GB/s (95 % interval {low:.4g}-{high:.4g}) "
-            f"at {measured.bytes} bytes over {measured.ranks or self.result.world_size} ranks"
+        message = said(
+            "{title} busbw {busbw_gbytes_per_s:.4g} GB/s (95 % interval {low:.4g}-{high:.4g}) at {bytes} "
+            "bytes over {ranks} ranks",
+            measured.title,
+            measured.busbw_gbytes_per_s,
+            low,
+            high,
+            measured.bytes,
+            measured.ranks or self.result.world_size,
         )
         bound = expected.bound_gbytes_per_s
         if bound is not None and low > impossible_above * bound:
             raise NotMeasured(
-                f"{message}: more than the links can carry ({bound:.4g} GB/s), a fact or a figure is wrong"
+                said(
+                    "{message}: more than the links can carry ({bound:.4g} GB/s), a fact or a figure is wrong",
+                    message,
+                    bound,
+                )
             )
         if self.is_by_streams(measured) and low > BEYOND_STREAMS * expected.busbw_gbytes_per_s:
             beyond = low / expected.busbw_gbytes_per_s
-            words = f"{message}: {beyond:.2g} times what raw streams reached ({expected.busbw_gbytes_per_s:.4g} GB/s)"
+            words = said(
+                "{message}: {beyond:.2g} times what raw streams reached ({busbw_gbytes_per_s:.4g} GB/s)",
+                message,
+                beyond,
+                expected.busbw_gbytes_per_s,
+            )
             if self.result.backend == "nccl":
-                raise NotApplicable(f"{words}, for NCCL opens several connections to a peer")
-            raise NotMeasured(f"{words}, so the streams were held up; run it again when the nodes are idle")
+                raise NotApplicable(said("{words}, for NCCL opens several connections to a peer", words))
+            raise NotMeasured(said("{words}, so the streams were held up; run it again when the nodes are idle", words))
         gate = share * expected.busbw_gbytes_per_s
         if low < gate <= high and (needs_certainty or measured.busbw_gbytes_per_s < gate):
             unsure = NotMeasured if needs_certainty else NotApplicable
-            raise unsure(f"{message}: straddles the gate of {gate:.4g} GB/s; run it again, or longer")
-        derivation = "; ".join(expected.derivation)
+            raise unsure(
+                said("{message}: straddles the gate of {gate:.4g} GB/s; run it again, or longer", message, gate)
+            )
+        derivation = joined(expected.derivation)
         what = f"{expected.busbw_gbytes_per_s:.4g}"
         if expected.is_floor:
-            what = f"the floor of {expected.busbw_gbytes_per_s:.4g}"
-        wanted = f"wanted at least {gate:.4g} GB/s, {share:.0%} of {what} ({derivation})"
+            what = said("the floor of {busbw_gbytes_per_s:.4g}", expected.busbw_gbytes_per_s)
+        wanted = said(
+            "wanted at least {gate:.4g} GB/s, {share:.0%} of {what} ({derivation})", gate, share, what, derivation
+        )
         return f"{message}; {wanted}" if high < gate else ""
 
     def _needs_links(self) -> None:
@@ -332,15 +388,22 @@ def slow_text(place: Slow, cluster: Cluster) -> str:
     """A slow place as a message says it, its rails with their adapters."""
     names = " and ".join(place.nodes)
     if place.part:
-        names = f"{_with_adapters(place.part, cluster[place.nodes[0]])} of {names}"
+        names = said("{with_adapters} of {names}", _with_adapters(place.part, cluster[place.nodes[0]]), names)
     what = {
-        "egress": f"{names} sends",
-        "ingress": f"{names} receives",
-        "both": f"{names} sends and receives",
-        "path": f"the path between {names} carries" if not place.part else f"the path on {names} carries",
+        "egress": said("{names} sends", names),
+        "ingress": said("{names} receives", names),
+        "both": said("{names} sends and receives", names),
+        "path": said("the path between {names} carries", names)
+        if not place.part
+        else said("the path on {names} carries", names),
     }[place.direction]
-    rate = f"{what} {place.gbytes_per_s:.4g} GB/s where its peers reach {place.peers_gbytes_per_s:.4g} GB/s"
-    lost = f"{place.sent_again:.0%} of its segments were lost on the way and sent again"
+    rate = said(
+        "{what} {gbytes_per_s:.4g} GB/s where its peers reach {peers_gbytes_per_s:.4g} GB/s",
+        what,
+        place.gbytes_per_s,
+        place.peers_gbytes_per_s,
+    )
+    lost = said("{sent_again:.0%} of its segments were lost on the way and sent again", place.sent_again)
     return f"{rate}; {lost}" if place.sent_again >= LOSES else rate
 
 

@@ -13,6 +13,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, present
 from preflight.hosts import fold
 from preflight.results import Edge, Filter, Mesh, Rendezvous, Way
+from preflight.said import joined, said
 from preflight.tables.network.filters import may_match
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -99,7 +100,9 @@ class MeshView:
         addresses = _address(self.cluster[edge.source]), _address(self.cluster[edge.target])
         ends = {"input": edge.target, "output": edge.source}
         return [
-            Cause(name, f"{rule.tool} on {name}, {rule.place}: {rule.rule}", DROPPED[packet])
+            Cause(
+                name, said("{tool} on {name}, {place}: {rule}", rule.tool, name, rule.place, rule.rule), DROPPED[packet]
+            )
             for packet in PACKETS.get(edge.reason, ())
             for hook, name in (_reversed(ends) if packet == "answer" else ends).items()
             for rule in self.result.filters.get(name, ())
@@ -121,7 +124,10 @@ class MeshView:
             reason = found.unmeasured[found.node]
             if "in use" in reason:
                 raise BlockedBy("master.port_is_free_on_the_first_node", nodes=[found.node])
-            raise FactMissing(f"port {found.port} of {found.node}", f"nothing could listen there: {reason}")
+            raise FactMissing(
+                said("port {port} of {node}", found.port, found.node),
+                said("nothing could listen there: {reason}", reason),
+            )
         for name, reason in found.unmeasured.items():
             self.cluster.unmeasured[name] = FactMissing("rendezvous", reason)
         return blames_of_port(found)
@@ -134,19 +140,19 @@ class MeshView:
         targets = [edge.target for edge in edges if edge.source in names and edge.target not in names]
         these = fold(self._ordered(names))
         sides = _two_sides([edge for edge in edges if {edge.source, edge.target} <= names])
-        parts = [f"{fold(self._ordered(sources))} cannot connect to {these}"] if sources else []
-        parts += [f"{these} cannot connect to {fold(self._ordered(targets))}"] if targets else []
+        parts = [said("{ordered} cannot connect to {these}", fold(self._ordered(sources)), these)] if sources else []
+        parts += [said("{these} cannot connect to {ordered}", these, fold(self._ordered(targets)))] if targets else []
         if sides and len(names) > 2:
             one_side, other = (fold(self._ordered(side)) for side in sides)
-            parts = [f"{one_side} and {other} cannot connect to each other"]
+            parts = [said("{one_side} and {other} cannot connect to each other", one_side, other)]
         if not self.result.ok and len(self.cluster) > 2:
             parts = ["no node can connect to any other"]
         elif len(inner := {(edge.source, edge.target) for edge in edges}) <= len(names) == 2:
             (source, target), *back = sorted(inner)
             parts = [
-                f"{source} and {target} cannot connect to each other"
+                said("{source} and {target} cannot connect to each other", source, target)
                 if back
-                else f"{source} cannot connect to {target}"
+                else said("{source} cannot connect to {target}", source, target)
             ]
         reasons = ", ".join(sorted({REASONS[edge.reason] for edge in edges}))
         one = edges[0]
@@ -158,10 +164,15 @@ class MeshView:
         causes: dict[str, str] = {}  # a rule is told once, whatever else it drops
         for cause in (cause for edge in edges for cause in self._causes(edge)):
             causes[cause.words] = min(causes.get(cause.words, cause.drops), cause.drops)
-        return (
-            f"on random ports {'; '.join(parts)}: {reasons}; "
-            f"one of them: {one.source} to {one.target} port {one.port}{detail}"
-            f"{''.join(f'; {words}{drops}' for words, drops in list(causes.items())[:MOST_CAUSES])}"
+        return said(
+            "on random ports {parts}: {reasons}; one of them: {source} to {target} port {port}{detail}{words}",
+            joined(parts),
+            reasons,
+            one.source,
+            one.target,
+            one.port,
+            detail,
+            "".join((f"; {words}{drops}" for words, drops in list(causes.items())[:MOST_CAUSES])),
         )
 
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -197,30 +208,69 @@ def causes_on_the_way(cluster: Cluster, edge: Edge, way: Way) -> list[Cause]:
     except NotMeasured:
         return []
     if way.state == "no route":
-        return [Cause(edge.source, f"{edge.source} has no route to {edge.target}: `ip route get {address}`")]
+        return [
+            Cause(
+                edge.source,
+                said("{source} has no route to {target}: `ip route get {address}`", edge.source, edge.target, address),
+            )
+        ]
     if any(one.is_loopback and one.name == way.interface for one in source.network.interfaces):
-        words = f"{edge.source} has {address} itself, the address of {edge.target}: what it sends there comes back"
-        return [Cause(edge.source, f"{words}: `ip addr show to {address}`")]
+        words = said(
+            "{source} has {address} itself, the address of {target}: what it sends there comes back",
+            edge.source,
+            address,
+            edge.target,
+        )
+        return [Cause(edge.source, said("{words}: `ip addr show to {address}`", words, address))]
     if way.interface and way.interface != own.name:
-        words = f"what {edge.source} sends to {edge.target} leaves by {way.interface}, and not by {own.name}"
-        return [Cause(edge.source, f"{words}: `ip route get {address}`")]
+        words = said(
+            "what {source} sends to {target} leaves by {interface}, and not by {name}",
+            edge.source,
+            edge.target,
+            way.interface,
+            own.name,
+        )
+        return [Cause(edge.source, said("{words}: `ip route get {address}`", words, address))]
     is_near = ip_address(address.partition("%")[0]) in ip_network(subnet)
     if way.gateway:
         silent = ", where nothing answers" if way.state == "unanswered" else ""
-        words = f"{edge.source} sends what is for {edge.target} to the router {way.gateway}{silent}"
-        words += f", though both are in {subnet}"
-        return [Cause(edge.source, f"{words}: `ip route get {address}`")] if is_near else []
+        words = said(
+            "{source} sends what is for {target} to the router {gateway}{silent}",
+            edge.source,
+            edge.target,
+            way.gateway,
+            silent,
+        )
+        words += said(", though both are in {subnet}", subnet)
+        return [Cause(edge.source, said("{words}: `ip route get {address}`", words, address))] if is_near else []
     if not is_near or way.hardware in ("", mac.lower()):
         return []
     for other in cluster:
         macs = [one.mac.lower() for one in other.network.interfaces if not isinstance(one.mac, Missing)]
         if other.name not in (edge.source, edge.target) and way.hardware in macs:
             return [
-                Cause(other.name, f"{other.name} answers {edge.source} for {address}, the address of {edge.target}")
+                Cause(
+                    other.name,
+                    said(
+                        "{name} answers {source} for {address}, the address of {target}",
+                        other.name,
+                        edge.source,
+                        address,
+                        edge.target,
+                    ),
+                )
             ]
     if way.state == "permanent":
-        words = f"{edge.source} has a fixed neighbour entry {way.hardware} for {edge.target}, whose address is {mac}"
-        return [Cause(edge.source, f"{words}: `ip neigh del {address} dev {way.interface}`")]
+        words = said(
+            "{source} has a fixed neighbour entry {hardware} for {target}, whose address is {mac}",
+            edge.source,
+            way.hardware,
+            edge.target,
+            mac,
+        )
+        return [
+            Cause(edge.source, said("{words}: `ip neigh del {address} dev {interface}`", words, address, way.interface))
+        ]
     return []
 
 
@@ -242,17 +292,19 @@ def blames_of_port(found: Rendezvous) -> list[Blame]:
     blames = []
     for reason, edges in by_reason.items():
         sources = [edge.source for edge in edges]
-        whose = "no other node reaches" if len(sources) == found.tried else f"{fold(sources)} cannot reach"
+        whose = (
+            "no other node reaches" if len(sources) == found.tried else said("{sources} cannot reach", fold(sources))
+        )
         guilty = [name for name in (found.node, *sources) if name in found.filters]
         if not guilty:
             guilty = [found.node] if len(sources) == found.tried else sources
         rules = [
-            f"{rule.tool} on {name}, {rule.place}: {rule.rule}"
+            said("{tool} on {name}, {place}: {rule}", rule.tool, name, rule.place, rule.rule)
             for name in guilty
             for rule in found.filters.get(name, ())
         ]
-        port = f"port {found.port} of {found.node} ({found.address})"
-        message = f"{whose} {port}, where rank 0 will listen: {REASONS[edges[0].reason]}"
+        port = said("port {port} of {node} ({address})", found.port, found.node, found.address)
+        message = said("{whose} {port}, where rank 0 will listen: {REASONS}", whose, port, REASONS[edges[0].reason])
         if rules:
             message += f"; {'; '.join(rules[:3])}"
         elif reason == "filtered":

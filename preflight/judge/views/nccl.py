@@ -14,6 +14,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
 from preflight.results import Bench, Transport
+from preflight.said import said
 
 ADDS_UP = ("H100", "H200", "H800", "H20", "GH200", "B100", "B200", "B300", "GB200", "GB300")  # with NVSwitch: NVLS
 OFF = ("0", "false", "no")
@@ -93,7 +94,7 @@ class NcclView:
     def logs(self) -> dict[str, list[Transport]]:
         """Node -> what its ranks used; NotMeasured where a node's logs say nothing, NotApplicable without NCCL."""
         if self.result.backend != "nccl":
-            raise NotApplicable(f"no rank has a log of NCCL (backend {self.result.backend})")
+            raise NotApplicable(said("no rank has a log of NCCL (backend {backend})", self.result.backend))
         if self.result.not_measured:
             raise NotMeasured(self.result.not_measured)
         logs: dict[str, list[Transport]] = {node.name: [] for node in self.cluster}
@@ -102,7 +103,9 @@ class NcclView:
                 logs[one.node].append(one)
         silent = [name for name, used in logs.items() if not used]
         if silent:
-            raise NotMeasured(f"NCCL's log of the ranks on {', '.join(silent)} does not say which network it used")
+            raise NotMeasured(
+                said("NCCL's log of the ranks on {silent} does not say which network it used", ", ".join(silent))
+            )
         return logs
 
     def sockets_beside_rdma(self) -> list[Blame]:
@@ -131,7 +134,9 @@ class NcclView:
             wanted = [port for port in active if port in taken_somewhere or is_named]
             left_out = [port for port in wanted if port not in taken]
             if left_out:
-                message = f"NCCL took {_named(taken)} and left out {', '.join(left_out)}, active and chosen"
+                message = said(
+                    "NCCL took {named} and left out {left_out}, active and chosen", _named(taken), ", ".join(left_out)
+                )
                 blamed.setdefault(message, []).append(name)
         return [Blame(message, nodes=nodes) for message, nodes in blamed.items()]
 
@@ -155,7 +160,7 @@ class NcclView:
                 reported = {one.algorithms[op] for one in used if op in one.algorithms}
                 if reported:
                     groups.setdefault(_named(reported), []).append(name)
-            blames += self.cluster.differing(groups, f"algorithm of {op}", fix=PARITY[3].fix)
+            blames += self.cluster.differing(groups, said("algorithm of {op}", op), fix=PARITY[3].fix)
         return blames
 
     def lost_plugins(self) -> list[Blame]:
@@ -169,7 +174,7 @@ class NcclView:
             is_asked = True
             lost = next((one.lost_plugin for one in used if one.lost_plugin and one.network in ("IB", "Socket")), "")
             if lost:
-                message = f"{wanted}, and NCCL took {used[0].network}: {lost}"
+                message = said("{wanted}, and NCCL took {network}: {lost}", wanted, used[0].network, lost)
                 blames.append(Blame(message, nodes=[name]))
         if not is_asked:
             raise NotApplicable("no variable asks for a network plugin of NCCL")
@@ -184,7 +189,7 @@ class NcclView:
         for name in joined:
             detours = {way for one in self.logs[name] for way in one.within_node if way.startswith("SHM")}
             if detours:
-                message = f"GPUs that NVLink joins talked over {_named(detours)}"
+                message = said("GPUs that NVLink joins talked over {named}", _named(detours))
                 off = [v for v in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") if self.cluster[name].value(v)]
                 message += f" ({', '.join(f'{v}={self.cluster[name].value(v)}' for v in off)})" if off else ""
                 blamed.setdefault(message, []).append(name)
@@ -247,7 +252,12 @@ def _sockets(node: NodeFacts, used: Transport) -> tuple[str, str]:
     if not over or not active:
         return "", ""
     disabled = " with NCCL_IB_DISABLE=1" if node.value("NCCL_IB_DISABLE") == "1" else ""
-    words = f"NCCL went over {', '.join(over)} ({', '.join(used.ports)}){disabled}; active beside it: "
+    words = said(
+        "NCCL went over {over} ({ports}){disabled}; active beside it: ",
+        ", ".join(over),
+        ", ".join(used.ports),
+        disabled,
+    )
     lost = f"; {used.lost_plugin}" if used.lost_plugin and any(hca.is_efa for hca in ports) else ""
     fix = "install aws-ofi-nccl, and put its folder into LD_LIBRARY_PATH of the job, on the nodes named"
     return words + ", ".join(active) + lost, fix if any(hca.is_efa for hca in ports) else ""
@@ -273,7 +283,7 @@ def _without_gpudirect(node: NodeFacts, used: list[Transport]) -> tuple[str, str
         return None
     if not ways or any("GDRDMA" in way for way in ways) or could == "none":
         return None
-    words = f"NCCL went over {_named(ways)} through the host's memory, though {could} is there"
+    words = said("NCCL went over {named} through the host's memory, though {could} is there", _named(ways), could)
     level = node.value("NCCL_NET_GDR_LEVEL")
     words += f" (NCCL_NET_GDR_LEVEL={level})" if level else ""
     return words, (

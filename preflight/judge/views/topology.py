@@ -7,6 +7,7 @@ from collections.abc import Callable
 from preflight.errors import Blame, FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster
 from preflight.results import Bench, Transport
+from preflight.said import joined, said
 
 MOST_SHOWN = 3
 PARTS: tuple[tuple[str, Callable[[Transport], tuple[str, ...]]], ...] = (
@@ -45,6 +46,6 @@ def _groups(held: dict[str, tuple[str, ...]]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for name, lines in held.items():
         own = [line for line in lines if line not in common]
-        more = f" and {len(own) - MOST_SHOWN} more" if len(own) > MOST_SHOWN else ""
-        groups.setdefault("; ".join(own[:MOST_SHOWN]) + more or "nothing else", []).append(name)
+        more = said(" and {MOST_SHOWN} more", len(own) - MOST_SHOWN) if len(own) > MOST_SHOWN else ""
+        groups.setdefault(joined(own[:MOST_SHOWN]) + more or "nothing else", []).append(name)
     return groups

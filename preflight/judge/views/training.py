@@ -14,6 +14,7 @@ from preflight.errors import Blame, BlockedBy, NotApplicable, NotMeasured
 from preflight.facts.cluster import Cluster
 from preflight.options.settings import TrainingSettings
 from preflight.results import Drill, TrainedRank, Training
+from preflight.said import joined, said
 
 ENOUGH = 3  # nodes, of which two outvote the third
 JOINED = "training.every_rank_joined_where_planned"
@@ -44,7 +45,7 @@ class TrainingView:
         """
         failure = self.result.failure
         if failure is not None and failure.is_proven:
-            cause = f"; likely cause: {failure.cause}" if failure.cause else ""
+            cause = said("; likely cause: {cause}", failure.cause) if failure.cause else ""
             return [
                 Blame(
                     failure.message + cause + self._limits_of(failure.nodes),
@@ -62,13 +63,23 @@ class TrainingView:
             if len(nodes) == 1 and planned in {"", nodes[0]} and rank < self.result.world_size:
                 device = self._planned_device(rank)
                 if device and device != reports[0].device:
-                    message = f"rank {rank} on {nodes[0]} ran on {reports[0].device}; wanted {device}"
+                    message = said(
+                        "rank {rank} on {nodes} ran on {device}; wanted {device2}",
+                        rank,
+                        nodes[0],
+                        reports[0].device,
+                        device,
+                    )
                     blames.append(Blame(message, nodes=nodes))
                 continue
-            seen = f"joined on {', '.join(nodes)}" if nodes else "never joined"
-            wanted = f"wanted once on {planned}" if planned else f"wanted each of {self.result.world_size} ranks once"
+            seen = said("joined on {nodes}", ", ".join(nodes)) if nodes else "never joined"
+            wanted = (
+                said("wanted once on {planned}", planned)
+                if planned
+                else said("wanted each of {world_size} ranks once", self.result.world_size)
+            )
             guilty = {planned, *nodes} - {""} or {node.name for node in self.cluster}
-            blames.append(Blame(f"rank {rank} {seen}; {wanted}", nodes=self._ordered(guilty)))
+            blames.append(Blame(said("rank {rank} {seen}; {wanted}", rank, seen, wanted), nodes=self._ordered(guilty)))
         return blames
 
     def _limits_of(self, nodes: Iterable[str]) -> str:
@@ -78,14 +89,21 @@ class TrainingView:
             with suppress(NotMeasured):  # stored by a version that did not ask
                 if node.name in nodes and node.limits.is_hopeless():
                     limits = ", ".join(node.limits.held_down().values())
-                    found += f"; limits of the {node.identity.context} session on {node.name}: {limits}"
+                    found += said(
+                        "; limits of the {context} session on {name}: {limits}",
+                        node.identity.context,
+                        node.name,
+                        limits,
+                    )
         return found
 
     def losses(self) -> tuple[float, ...]:
         """The mean loss of each step, or NotMeasured when there are too few to compare."""
         self.ranks()
         if len(self.result.losses) < 2:
-            raise NotMeasured(f"{len(self.result.losses)} step was trained; wanted at least 2 to compare losses")
+            raise NotMeasured(
+                said("{losses} step was trained; wanted at least 2 to compare losses", len(self.result.losses))
+            )
         return self.result.losses
 
     def limits(self, settings: TrainingSettings) -> TrainingSettings:
@@ -114,7 +132,7 @@ class TrainingView:
     def needs_whole_gradients(self) -> None:
         """Leave the check as not applicable where the strategy sums gradients in shards, never those of a rank."""
         if not self._sees_gradients():
-            raise NotApplicable(f"strategy {self.result.strategy}: gradients are exchanged in shards")
+            raise NotApplicable(said("strategy {strategy}: gradients are exchanged in shards", self.result.strategy))
 
     def wrong_gradients(self, *, tolerance: float) -> tuple[TrainedRank, ...]:
         """The ranks whose first gradient is not what their peers computed for the same data.
@@ -138,7 +156,9 @@ class TrainingView:
     def odd_optimizers(self) -> tuple[TrainedRank, ...]:
         """The ranks whose optimizer holds another state than most, all of them on a tie."""
         if not all(rank.optimizer_digest for rank in self.ranks()):
-            raise NotApplicable(f"strategy {self.result.strategy}: each rank holds its own shard of the optimizer")
+            raise NotApplicable(
+                said("strategy {strategy}: each rank holds its own shard of the optimizer", self.result.strategy)
+            )
         return self._minority(lambda rank: rank.optimizer_digest)
 
     def beyond(
@@ -148,7 +168,9 @@ class TrainingView:
         errors = {rank.rank: error(rank) for rank in self.ranks()}
         known = {number: value for number, value in errors.items() if value is not None}
         if len(known) < len(errors):
-            raise NotMeasured(f"not reported by {len(errors) - len(known)} of {len(errors)} ranks")
+            raise NotMeasured(
+                said("not reported by {errors} of {errors2} ranks", len(errors) - len(known), len(errors))
+            )
         return tuple(rank for rank in self.ranks() if not known[rank.rank] <= tolerance), max(known.values())
 
     def needs_checkpoint(self) -> None:
@@ -205,7 +227,7 @@ class TrainingView:
         of_node: dict[str, list[str]] = {}
         for rank in ranks:
             of_node.setdefault(rank.node, []).append(str(rank.rank))
-        return "; ".join(f"rank {', '.join(numbers)} on {node}" for node, numbers in of_node.items())
+        return joined([said("rank {numbers} on {node}", ", ".join(numbers), node) for node, numbers in of_node.items()])
 
     # -- speed
 
@@ -224,7 +246,7 @@ class TrainingView:
         seconds = self.compute_seconds()
         self.needs_whole_gradients()
         if len(seconds) < 3 and len({rank.node for rank in self.ranks()}) < 2:
-            raise NotApplicable(f"{len(seconds)} ranks on one node: no others to compare with")
+            raise NotApplicable(said("{seconds} ranks on one node: no others to compare with", len(seconds)))
         middle = self._usual_seconds()
         slow = (rank for rank in self.ranks() if seconds[rank.rank] > middle + min_seconds)
         return tuple(rank for rank in slow if above * middle < seconds[rank.rank] <= up_to * middle)
@@ -237,8 +259,18 @@ class TrainingView:
 
     def quota_text(self, stopped: Iterable[TrainedRank]) -> str:
         """These ranks, and how often the quota stopped them."""
-        times = ", ".join(f"{rank.quota_periods_stopped} of {rank.quota_periods}" for rank in stopped)
-        return f"{self.ranks_text(stopped)}: the quota of CPU stopped it in {times} periods while it trained"
+        times = joined(
+            [
+                said("{quota_periods_stopped} of {quota_periods}", rank.quota_periods_stopped, rank.quota_periods)
+                for rank in stopped
+            ],
+            ", ",
+        )
+        return said(
+            "{ranks_text}: the quota of CPU stopped it in {times} periods while it trained",
+            self.ranks_text(stopped),
+            times,
+        )
 
     def _usual_seconds(self) -> float:
         """The usual time of a step's own work: each node has one voice, so none has the say for all.
@@ -258,7 +290,12 @@ class TrainingView:
         seconds = self.compute_seconds()
         times = ", ".join(f"{seconds[rank.rank]:.4g} s" for rank in slow)
         middle = self._usual_seconds()
-        return f"{self.ranks_text(slow)}: {times} for a step without communication; the median is {middle:.4g} s"
+        return said(
+            "{ranks_text}: {times} for a step without communication; the median is {middle:.4g} s",
+            self.ranks_text(slow),
+            times,
+            middle,
+        )
 
     def _sees_gradients(self) -> bool:
         return self.result.strategy == "ddp"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from preflight.ledger.findings import Edit, Finding, Where
+from preflight.said import joined, said
 
 Lines = Mapping[str, list[str]]
 Editor = Callable[[Finding, Where, str], "str | None"]
@@ -43,12 +44,12 @@ def _shown(finding: Finding, edits: tuple[Edit, ...]) -> str:
         place = f"{edit.file}:{edit.first}" if is_of_several else f"{edit.first}"
         by_text.setdefault(edit.lines[0].strip() if edit.lines else "", []).append(place)
     word = "" if is_of_several else "line "
-    deleted = [f"delete {word}{place}" for place in by_text.pop("", [])]
+    deleted = [said("delete {word}{place}", word, place) for place in by_text.pop("", [])]
     named = (
         f"{word if len(places) == 1 else word and 'lines '}{', '.join(places)}: {text}"
         for text, places in by_text.items()
     )
-    return "; ".join([*named, *deleted])
+    return joined([*named, *deleted])
 
 
 IN_WORDS = frozenset({"keys_are_indented"})  # what changes there is not seen in one line

@@ -10,6 +10,7 @@ from preflight.facts.cluster import Cluster
 from preflight.launch.fixes.pasted import command_at
 from preflight.launch.plan import LaunchFiles
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 HOLE = re.compile(r"<(?:the )?(?:address of (?:rank 0's node|node 0)|head's address)(?:, as `[^`]*` prints it there)?>")
 OF_ENDPOINT = "the address of --rdzv_endpoint: "
@@ -38,7 +39,7 @@ def ways(finding: Finding, files: LaunchFiles, cluster: Cluster | None) -> Itera
     differs = DIFFERS.fullmatch(finding.message)
     if differs and finding.fix.endswith(" in every file"):
         name = finding.fix.removesuffix(" in every file").rpartition(": ")[0]
-        yield from (f"{name}: {value} in every file" for value in VALUE.findall(differs[2]) if name)
+        yield from (said("{name}: {value} in every file", name, value) for value in VALUE.findall(differs[2]) if name)
 
 
 # What is set in front of a command, and what may stand there that no starter can run.
@@ -69,7 +70,7 @@ def _in_the_task(finding: Finding, files: LaunchFiles) -> Iterator[str]:
 def _for_the_task(command: str) -> str:
     """A shell that each task starts: it fills in the numbers of its task alone, all else is known before."""
     escaped = command.replace("\\", "\\\\").replace('"', '\\"')
-    return f'bash -c "{OF_A_TASK.sub(TASKS_OWN, escaped)}"'
+    return said('bash -c "{sub}"', OF_A_TASK.sub(TASKS_OWN, escaped))
 
 
 TASKS_OWN = r"\\$"

@@ -10,12 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from preflight.ledger.findings import Edit, Finding, Where
+from preflight.said import said
 
 Lines = Mapping[str, list[str]]
 Change = Callable[[str], "str | None"]
 VALUE = r"(?:\"[^\"\n]*\"|'[^'\n]*'|\$\([^()\n]*\)|[^\s,\]\"'\\;|&]+)"
 DIRECTIVE = re.compile(r"#SBATCH --(?P<name>[\w-]+)=(?P<value>\S+)")
-OPTION = re.compile(rf"(?P<name>--?[A-Za-z][\w-]*)(?:=|: | )(?P<value>(?:{VALUE})+)")
+OPTION = re.compile(said("(?P<name>--?[A-Za-z][\\w-]*)(?:=|: | )(?P<value>(?:{VALUE})+)", VALUE))
 VARIABLE = re.compile(r"(?:export )?(?P<name>[A-Z][A-Z0-9_]*)=(?P<value>\S+|\$\(.*\))")
 KEY = re.compile(r"[\"']?(?P<name>[A-Za-z_][\w.-]*)[\"']?: (?P<value>\S+)")
 EVERY = " in every file"

@@ -19,6 +19,7 @@ from preflight.launch.launchers.serving import SGLANG, VLLM
 from preflight.launch.launchers.slurm import SLURM, SRUN
 from preflight.launch.launchers.torchrun import TORCHRUN
 from preflight.launch.launchers.trainers import COMPOSER, FABRIC
+from preflight.said import said
 
 # In the order in which people read their names.
 ROWS = (
@@ -66,7 +67,9 @@ def start_job(launcher: str, job: Job, master_port: int) -> Mapping[str, list[Pr
     """The processes of a job on each of its nodes. Raises UsageError for a launcher that starts none."""
     start = LAUNCHERS[launcher].start
     if start is None:
-        raise UsageError(f"--launcher {launcher}: not supported; wanted one of {', '.join(startable())}")
+        raise UsageError(
+            said("--launcher {launcher}: not supported; wanted one of {startable}", launcher, ", ".join(startable()))
+        )
     return start(job, master_port)
 
 
@@ -75,6 +78,6 @@ def why_not(launcher: str, job: Job, packages: Mapping[str, Mapping[str, str]]) 
     row = LAUNCHERS[launcher]
     without = [node for node in job.nodes if row.needs and node in packages and row.needs not in packages[node]]
     if without:
-        return f"--launcher {launcher}: {row.needs} is not installed on {fold(without)}"
+        return said("--launcher {launcher}: {needs} is not installed on {without}", launcher, row.needs, fold(without))
     reason = row.refuses(job)
     return f"--launcher {launcher}: {reason}" if reason else ""

@@ -12,6 +12,7 @@ from preflight.launch.layout import Layout, exports, file_name, variables
 from preflight.launch.plan import Plan
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import Word
+from preflight.said import joined, said
 
 RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
 FLAGS = frozenset({"-u", "-O", "-OO", "-B", "-E", "-I", "-s", "-S", "-v", "-q"})
@@ -95,8 +96,8 @@ def start_node(job: Job, placements: list[Placement], master_port: int) -> list[
     processes = []
     for placement in placements:
         variables = rank_variables(job, placement, master_port)
-        exports = "; ".join(f"export {name}={shlex.quote(value)}" for name, value in variables.items())
-        argv = ["sh", "-c", f'{exports}; exec "$@"', "sh", "{python}", "{script}"]
+        exports = joined([said("export {name}={quote}", name, shlex.quote(value)) for name, value in variables.items()])
+        argv = ["sh", "-c", said('{exports}; exec "$@"', exports), "sh", "{python}", "{script}"]
         environment = shared_variables(job, placement.node)
         processes.append({"name": f"rank{placement.rank}", "argv": argv, "environment": environment})
     return processes

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from preflight.errors import FactMissing, UsageError
 from preflight.launch.launcher import Launcher
 from preflight.launch.layout import Layout, shared_launch
+from preflight.said import said
 from preflight.transport.pods import training_container
 
 if TYPE_CHECKING:
@@ -243,14 +244,14 @@ def _like(text: str) -> dict[str, Any]:
 def _object(held: Mapping[str, Any], key: str) -> dict[str, Any]:
     found = held.get(key) or {}
     if not isinstance(found, dict):
-        raise UsageError(f"--like: {key} is not an object")
+        raise UsageError(said("--like: {key} is not an object", key))
     return found
 
 
 def _objects(held: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     found = held.get(key) or []
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise UsageError(f"--like: {key} is not a list of objects")
+        raise UsageError(said("--like: {key} is not a list of objects", key))
     return found
 
 

@@ -13,6 +13,7 @@ from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 BY_ITSELF = ("llamafactory-cli", "lmf")
 # Any of them makes llamafactory-cli start torchrun; with USE_RAY Ray starts the workers.
@@ -72,14 +73,16 @@ def node_rank_is_read(plan: Plan) -> Iterable[Finding]:
         message = "RANK is set, and llamafactory-cli reads NODE_RANK: every node becomes node 0"
         yield fail("rank_is_read_where_it_is_set", message, where, fix=f"NODE_RANK={value_of(plan.rank)}")
     elif plan.node_rank is None and not plan.is_conditional and not plan.is_of_a_manifest:
-        message = f"NNODES={firm(plan.nodes)} and no NODE_RANK: every node becomes node 0"
+        message = said("NNODES={firm} and no NODE_RANK: every node becomes node 0", firm(plan.nodes))
         yield fail("static_rendezvous_has_node_ranks", message, plan.where, fix="NODE_RANK=0 (1, 2, ... on the others)")
 
 
 def address_is_given(plan: Plan) -> Iterable[Finding]:
     """Without MASTER_ADDR every node waits for the others on its own 127.0.0.1."""
     if plan.spans_nodes and plan.master_address is None and not plan.is_of_a_manifest:
-        message = f"NNODES={firm(plan.nodes)} and no MASTER_ADDR: every node waits for the others on 127.0.0.1"
+        message = said(
+            "NNODES={firm} and no MASTER_ADDR: every node waits for the others on 127.0.0.1", firm(plan.nodes)
+        )
         yield fail("master_address_is_given", message, plan.where, fix="MASTER_ADDR=<address of rank 0's node>")
 
 
@@ -88,7 +91,7 @@ def port_is_given(plan: Plan) -> Iterable[Finding]:
     if plan.setting("by") not in BY_ITSELF or not plan.spans_nodes or plan.master_port is not None:
         return
     if not plan.is_of_a_manifest and not plan.is_conditional:
-        message = f"NNODES={firm(plan.nodes)} and no MASTER_PORT: every node takes a free port of its own"
+        message = said("NNODES={firm} and no MASTER_PORT: every node takes a free port of its own", firm(plan.nodes))
         yield fail("master_port_is_the_same_everywhere", message, plan.where, fix="MASTER_PORT=29500")
 
 
@@ -97,7 +100,9 @@ def torchrun_is_forced(plan: Plan) -> Iterable[Finding]:
     given = [plan.environment[name] for name in FORCING if name in plan.environment]
     may_be_forced = any(value_of(held) not in ("", "0", "false") for held in given)  # or is not known
     if plan.spans_nodes and not may_be_forced and plan.setting("by") in BY_ITSELF:
-        message = f"NNODES={firm(plan.nodes)} without FORCE_TORCHRUN: on a node with one GPU no torchrun is started"
+        message = said(
+            "NNODES={firm} without FORCE_TORCHRUN: on a node with one GPU no torchrun is started", firm(plan.nodes)
+        )
         yield warn("torchrun_is_forced", message, plan.where, fix="FORCE_TORCHRUN=1")
 
 
@@ -123,7 +128,12 @@ LLAMAFACTORY = Launcher(
     name="llamafactory",
     field_names=FieldNames(rank="NODE_RANK", nodes="NNODES"),
     has_agent=True,
-    programs=("llamafactory-cli", "lmf", *(f"swift {word}" for word in SWIFT), *(f"megatron {word}" for word in SWIFT)),
+    programs=(
+        "llamafactory-cli",
+        "lmf",
+        *(said("swift {word}", word) for word in SWIFT),
+        *(said("megatron {word}", word) for word in SWIFT),
+    ),
     read=read,
     rules=(node_rank_is_read, address_is_given, port_is_given, torchrun_is_forced),
     write=write,

@@ -14,6 +14,7 @@ from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.options import Reader, product
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 # Of the hundreds of options of these servers, those that shape the job; every letter and long form of them.
 SHAPE = {
@@ -111,7 +112,11 @@ def world_divides(plan: Plan) -> Iterable[Finding]:
     """Every node runs the same number of the processes."""
     world, nodes = plan.world_size, plan.nodes
     if isinstance(world, Sourced) and isinstance(nodes, Sourced) and nodes.value > 1 and world.value % nodes.value:
-        message = f"{world.value} processes (tensor x pipeline parallel) do not divide by --nnodes {nodes.value}"
+        message = said(
+            "{value} processes (tensor x pipeline parallel) do not divide by --nnodes {value2}",
+            world.value,
+            nodes.value,
+        )
         yield fail("processes_divide_by_nodes", message, world.where, nodes.where)
 
 
@@ -120,14 +125,16 @@ def ranks_are_given(plan: Plan) -> Iterable[Finding]:
     if not plan.spans_nodes or plan.is_opaque or plan.is_conditional:
         return
     if plan.node_rank is None:
-        message = f"--nnodes {firm(plan.nodes)} and no --node-rank: every node becomes node 0"
+        message = said("--nnodes {firm} and no --node-rank: every node becomes node 0", firm(plan.nodes))
         yield fail(
             "static_rendezvous_has_node_ranks", message, plan.where, fix="--node-rank 0 (1, 2, ... on the others)"
         )
     if plan.master_address is None:
         name = plan.launcher.field_names.address
-        message = f"--nnodes {firm(plan.nodes)} and no {name}: every node waits for the others on itself"
-        yield fail("master_address_is_given", message, plan.where, fix=f"{name} <address of node 0>")
+        message = said(
+            "--nnodes {firm} and no {name}: every node waits for the others on itself", firm(plan.nodes), name
+        )
+        yield fail("master_address_is_given", message, plan.where, fix=said("{name} <address of node 0>", name))
 
 
 def devices_are_enough(plan: Plan) -> Iterable[Finding]:
@@ -138,9 +145,11 @@ def devices_are_enough(plan: Plan) -> Iterable[Finding]:
         return
     listed = [device for device in str(devices.value).split(",") if device.strip()]
     if listed and world.value > len(listed):
-        message = (
-            f"{world.value} processes (tensor x pipeline parallel) on this node,"
-            f" and {len(listed)} device{'s' * (len(listed) != 1)}"
+        message = said(
+            "{value} processes (tensor x pipeline parallel) on this node, and {listed} device{s}",
+            world.value,
+            len(listed),
+            "s" * (len(listed) != 1),
         )
         yield fail("processes_match_devices", message, world.where, devices.where)
 
@@ -157,11 +166,13 @@ def own_addresses_differ(files: LaunchFiles) -> Iterable[Finding]:
     for value, places in held.items():
         where = [own.where for _, own in places]
         if is_loopback(value) and joins:
-            message = f"VLLM_HOST_IP={value}: the other nodes are told to reach this one on themselves"
+            message = said("VLLM_HOST_IP={value}: the other nodes are told to reach this one on themselves", value)
             yield fail("own_addresses_differ", message, *where, fix="VLLM_HOST_IP=<this node's address>")
         elif len({file for file, _ in places}) > 1:
-            message = (
-                f"VLLM_HOST_IP={value} in {len({file for file, _ in places})} files: it is each node's own address"
+            message = said(
+                "VLLM_HOST_IP={value} in {file} files: it is each node's own address",
+                value,
+                len({file for file, _ in places}),
             )
             yield fail("own_addresses_differ", message, *where, fix="VLLM_HOST_IP=<this node's address>")
 
@@ -173,8 +184,10 @@ def tensors_stay_in_a_node(plan: Plan) -> Iterable[Finding]:
         return
     each = firm(plan.processes_per_node)
     if isinstance(nodes, Sourced) and nodes.value > 1 and each is not None and int(tensor.value) > each:
-        message = (
-            f"tensor parallel over {tensor.value} processes with {each} on a node: every layer waits for the network"
+        message = said(
+            "tensor parallel over {value} processes with {each} on a node: every layer waits for the network",
+            tensor.value,
+            each,
         )
         fix = f"--tensor-parallel-size {each} --pipeline-parallel-size {nodes.value}"
         yield warn("tensor_parallel_stays_in_a_node", message, tensor.where, nodes.where, fix=fix)

@@ -14,6 +14,7 @@ from preflight.launch.plan import Plan, fail
 from preflight.launch.text.options import Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 SPEC = Spec(
     valued=words(
@@ -129,9 +130,14 @@ def options_stand_before_the_program(plan: Plan) -> Iterable[Finding]:
         return
     listed = ", ".join(argument.value.partition("=")[0] for argument in behind)
     program = plan.program.value if isinstance(plan.program, Sourced) else "the program"
-    message = f"{listed} after {program} are the program's own: torchrun starts one process, on one node"
+    message = said(
+        "{listed} after {program} are the program's own: torchrun starts one process, on one node", listed, program
+    )
     yield fail(
-        "options_stand_before_the_program", message, behind[0].where, fix=f"Options of torchrun before {program}."
+        "options_stand_before_the_program",
+        message,
+        behind[0].where,
+        fix=said("Options of torchrun before {program}.", program),
     )
 
 

@@ -12,6 +12,7 @@ from preflight.launch.plan import Plan, fail
 from preflight.launch.text.options import Parsed, Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 OF_COMPOSER = Spec(
     valued=words("nproc world_size base_rank node_rank master_addr master_port stdout stderr"),
@@ -119,17 +120,22 @@ def node_rank_is_given(plan: Plan) -> Iterable[Finding]:
     """composer refuses to start a node without a number; `fabric run` makes each of them node 0."""
     if plan.spans_nodes and plan.node_rank is None and not plan.is_opaque and not plan.is_of_a_manifest:
         option = plan.launcher.field_names.rank
-        message = f"{firm(plan.nodes)} nodes and no {option}: every node becomes node 0"
+        message = said("{firm} nodes and no {option}: every node becomes node 0", firm(plan.nodes), option)
         if plan.launcher is COMPOSER:
-            message = f"{firm(plan.nodes)} nodes and no --node_rank (or NODE_RANK): composer stops"
-        yield fail("static_rendezvous_has_node_ranks", message, plan.where, fix=f"{option}=0 (1, 2, ... on the others)")
+            message = said("{firm} nodes and no --node_rank (or NODE_RANK): composer stops", firm(plan.nodes))
+        yield fail(
+            "static_rendezvous_has_node_ranks",
+            message,
+            plan.where,
+            fix=said("{option}=0 (1, 2, ... on the others)", option),
+        )
 
 
 def port_is_given(plan: Plan) -> Iterable[Finding]:
     """Over several nodes composer takes no port by itself."""
     if not plan.spans_nodes or plan.master_port is not None or plan.is_opaque or plan.is_of_a_manifest:
         return
-    message = f"{firm(plan.nodes)} nodes and no --master_port (or MASTER_PORT): composer stops"
+    message = said("{firm} nodes and no --master_port (or MASTER_PORT): composer stops", firm(plan.nodes))
     yield fail("master_port_is_the_same_everywhere", message, plan.where, fix="--master_port=29500")
 
 

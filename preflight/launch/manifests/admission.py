@@ -9,6 +9,7 @@ from preflight.launch.manifests.group import Group
 from preflight.launch.plan import fail
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 # Their values are the user's own, or a program's.
 FREE = frozenset(words("command args env data stringData matchLabels limits requests parameters runtimeEnvYAML"))
@@ -46,19 +47,27 @@ def _misfits(held: Located, file: str) -> Iterable[Finding]:
             for name, text in inner.items():
                 yield from _no_text(name, text, file)
         elif key in NUMBERS and isinstance(value, str) and value.isascii() and value.isdigit():
-            message = f'{key}: "{value}" is a string, and the field must be a number: the cluster refuses it'
-            yield fail("manifest_is_accepted", message, where, fix=f"{key}: {value}")
+            message = said(
+                '{key}: "{value}" is a string, and the field must be a number: the cluster refuses it', key, value
+            )
+            yield fail("manifest_is_accepted", message, where, fix=said("{key}: {value}", key, value))
         elif key in SWITCHES and isinstance(value, str) and value.lower() in ("true", "false"):
-            message = f'{key}: "{value}" is a string, and the field must be true or false: the cluster refuses it'
-            yield fail("manifest_is_accepted", message, where, fix=f"{key}: {value.lower()}")
+            message = said(
+                '{key}: "{value}" is a string, and the field must be true or false: the cluster refuses it', key, value
+            )
+            yield fail("manifest_is_accepted", message, where, fix=said("{key}: {lower}", key, value.lower()))
         elif key not in FREE:
             yield from _misfits(inner, file)
 
 
 def _no_text(name: str, held: Located, file: str) -> Iterable[Finding]:
     if isinstance(held.value, (bool, int, float)):
-        message = f"{name}: {held.text} is not a string, and the field must be one: the cluster refuses it"
-        yield fail("manifest_is_accepted", message, Where(file, held.line), fix=f'{name}: "{held.text}"')
+        message = said(
+            "{name}: {text} is not a string, and the field must be one: the cluster refuses it", name, held.text
+        )
+        yield fail(
+            "manifest_is_accepted", message, Where(file, held.line), fix=said('{name}: "{text}"', name, held.text)
+        )
 
 
 def restarts(pod: Located, controller: str, allowed: Collection[str], default: str, file: str) -> list[Finding]:
@@ -69,11 +78,19 @@ def restarts(pod: Located, controller: str, allowed: Collection[str], default: s
         return []
     listed = ", ".join(allowed)
     if held is None:
-        message = (
-            f"no restartPolicy means {given}, and the pods of a {controller} take {listed}: the cluster refuses it"
+        message = said(
+            "no restartPolicy means {given}, and the pods of a {controller} take {listed}: the cluster refuses it",
+            given,
+            controller,
+            listed,
         )
     else:
-        message = f"restartPolicy: {given}, and the pods of a {controller} take {listed}: the cluster refuses it"
+        message = said(
+            "restartPolicy: {given}, and the pods of a {controller} take {listed}: the cluster refuses it",
+            given,
+            controller,
+            listed,
+        )
     where = Where(file, held.line if held is not None else pod.line)
     return [fail("manifest_is_accepted", message, where, fix=f"restartPolicy: {next(iter(allowed))}")]
 
@@ -99,7 +116,11 @@ def mounts_exist(group: Group, file: str) -> list[Finding]:
             name = mount.get("name")
             if name is not None and name.value is not None and str(name.value) not in known:
                 listed = ", ".join(sorted(known)) or "-"
-                message = f"the volume {name.value} is mounted, but the pod has only {listed}: the cluster refuses it"
+                message = said(
+                    "the volume {value} is mounted, but the pod has only {listed}: the cluster refuses it",
+                    name.value,
+                    listed,
+                )
                 found.append(fail("manifest_is_accepted", message, Where(file, name.line)))
     return found
 
@@ -113,11 +134,16 @@ def devices_are_limited(container: Located, file: str) -> list[Finding]:
             continue
         limit = limits.get(name) if limits is not None else None
         if limit is None:
-            message = f"{name}: requests {request.value}, but no limit; Kubernetes wants them equal"
-            fix = f"limits: {{{name}: {request.value}}}"
+            message = said("{name}: requests {value}, but no limit; Kubernetes wants them equal", name, request.value)
+            fix = said("limits: {{{name}: {value}}}", name, request.value)
             found.append(fail("gpu_requests_equal_limits", message, Where(file, request.line), fix=fix))
         elif limit.value is not None and str(limit.value) != str(request.value):
-            message = f"{name}: requests {request.value}, limits {limit.value}; Kubernetes wants them equal"
+            message = said(
+                "{name}: requests {value}, limits {value2}; Kubernetes wants them equal",
+                name,
+                request.value,
+                limit.value,
+            )
             places = Where(file, request.line), Where(file, limit.line)
             found.append(fail("gpu_requests_equal_limits", message, *places))
     return found

@@ -16,6 +16,7 @@ from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.launch.text.marks import Marks
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 
 def is_compose(document: Located) -> bool:
@@ -77,7 +78,7 @@ def _ignored(service: Located, file: str) -> list[Finding]:
     given = [(key, held) for key in IGNORED if (held := service.get(key)) is not None]
     if not given:
         return []
-    message = f"docker stack deploy ignores {', '.join(key for key, _ in given)}"
+    message = said("docker stack deploy ignores {key}", ", ".join((key for key, _ in given)))
     fix = "a tmpfs mounted at /dev/shm in place of shm_size, a network of the file in place of network_mode"
     return [warn("stack_options_count", message, *(Where(file, held.line) for _, held in given), fix=fix)]
 
@@ -114,7 +115,9 @@ def _unknown_names(document: Located, plans: list[Plan], file: str) -> list[Find
         if not isinstance(address, Sourced) or not plan.spans_nodes or address.origin != "written":
             continue
         if NAME.fullmatch(address.value) and address.value not in names | {"localhost"}:
-            message = f"{address.value} is not a service of this file, which has {', '.join(sorted(names))}"
+            message = said(
+                "{value} is not a service of this file, which has {names}", address.value, ", ".join(sorted(names))
+            )
             return [fail("services_find_rank_0", message, address.where, Where(file, held.line))]
     return []
 
@@ -128,11 +131,20 @@ def _apart(services: list[Located], file: str) -> list[Finding]:
     for place, (one, ours) in enumerate(held):
         for other, theirs in held[place + 1 :]:
             if not ours & theirs:
-                message = (
-                    f"{', '.join(sorted(ours))} here and {', '.join(sorted(theirs))} there: the nodes share no network"
+                message = said(
+                    "{ours} here and {theirs} there: the nodes share no network",
+                    ", ".join(sorted(ours)),
+                    ", ".join(sorted(theirs)),
                 )
                 where = [Where(file, service.line) for service in (one, other)]
-                return [fail("containers_share_the_network", message, *where, fix=f"networks: [{min(ours)}] in both")]
+                return [
+                    fail(
+                        "containers_share_the_network",
+                        message,
+                        *where,
+                        fix=said("networks: [{min}] in both", min(ours)),
+                    )
+                ]
     return []
 
 

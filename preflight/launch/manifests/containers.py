@@ -11,6 +11,7 @@ from preflight.launch.manifests.group import Group
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
+from preflight.said import joined, said
 
 
 def pod_problems(group: Group, file: str, *, several: bool) -> list[Finding]:
@@ -51,17 +52,22 @@ def operators_containers(groups: Iterable[Group], file: str) -> list[Finding]:
     for group in groups:
         named = {str(name.value): held for held in group.containers if (name := held.get("name")) is not None}
         if len(named) == len(group.containers) > 0 and "pytorch" not in named:
-            message = f"no container of {group.role} is called pytorch: the operator refuses the job"
+            message = said("no container of {role} is called pytorch: the operator refuses the job", group.role)
             where = Where(file, group.containers[0].line)
             problems.append(fail("operator_finds_its_container", message, where, fix="name: pytorch"))
         image = named["pytorch"].get("image") if "pytorch" in named else None
         if image is not None:
             images.setdefault(image.text, (group.role, Where(file, image.line)))
     if len(images) > 1:
-        listed = "; ".join(f"{image} in {role}" for image, (role, _) in images.items())
+        listed = joined([said("{image} in {role}", image, role) for image, (role, _) in images.items()])
         places = [place for _, place in images.values()]
         problems.append(
-            warn("images_agree", f"the image differs: {listed}", *places, fix="The same image on every node.")
+            warn(
+                "images_agree",
+                said("the image differs: {listed}", listed),
+                *places,
+                fix="The same image on every node.",
+            )
         )
     return problems
 
@@ -75,7 +81,9 @@ def _mesh_of_services(group: Group, file: str, *, several: bool) -> list[Finding
     asked = next((found for found in held if found is not None and str(found.value).lower() == "true"), None)
     if asked is None or not several:
         return []
-    message = f"{INJECT}: true: the sidecar takes the connections of rendezvous and NCCL, and the pod never completes"
+    message = said(
+        "{INJECT}: true: the sidecar takes the connections of rendezvous and NCCL, and the pod never completes", INJECT
+    )
     return [warn("no_proxy_between_the_pods", message, Where(file, asked.line), fix=f'{INJECT}: "false"')]
 
 
@@ -158,11 +166,17 @@ def interfaces_are_there(group: Group, plans: Iterable[Plan], file: str) -> list
             names = [] if text.startswith("^") else [one.strip() for one in text.lstrip("=").split(",")]
             where = Where(file, line)
             if names and all(OF_THE_HOST.fullmatch(one) for one in names):
-                message = f"{name}={text} is what the host calls an interface of its pods: inside a pod it is not there"
+                message = said(
+                    "{name}={text} is what the host calls an interface of its pods: inside a pod it is not there",
+                    name,
+                    text,
+                )
                 found.append(fail("interfaces_are_the_pods", message, where, fix=f"{name}: eth0"))
             elif names and not has_more and not any(OF_A_POD.fullmatch(one) for one in names):
-                message = f"{name}={text}: a pod without hostNetwork has only eth0, unless it is given more"
-                fix = f"{name}: eth0, or hostNetwork: true"
+                message = said(
+                    "{name}={text}: a pod without hostNetwork has only eth0, unless it is given more", name, text
+                )
+                fix = said("{name}: eth0, or hostNetwork: true", name)
                 found.append(warn("interfaces_are_the_pods", message, where, fix=fix))
     return found
 
@@ -190,16 +204,23 @@ def _shared_memory(group: Group, file: str, gpus: Field[int]) -> list[Finding]:
                     and volume.get("emptyDir") is not None
                     and volume.get("emptyDir", "medium") is None
                 ):
-                    message = f"the volume {name.value} at /dev/shm lies on the node's disk: medium: Memory is missing"
+                    message = said(
+                        "the volume {value} at /dev/shm lies on the node's disk: medium: Memory is missing", name.value
+                    )
                     return [warn("pods_have_shared_memory", message, Where(file, volume.line), fix=fix)]
                 limit = volume.get("emptyDir", "sizeLimit") if volume is not None else None
                 if limit is not None and _mebibytes(limit.text) < ENOUGH_MEBIBYTES:
-                    message = f"{limit.text} at /dev/shm for {value_of(gpus)} GPUs: NCCL and data loaders need more"
+                    message = said(
+                        "{text} at /dev/shm for {value_of} GPUs: NCCL and data loaders need more",
+                        limit.text,
+                        value_of(gpus),
+                    )
                     return [warn("pods_have_shared_memory", message, Where(file, limit.line), fix="sizeLimit: 16Gi")]
                 return []
-    message = (
-        f"{value_of(gpus)} GPUs in a pod and no volume at /dev/shm: a container has 64 MiB there, NCCL and"
-        " data loaders need more"
+    message = said(
+        "{value_of} GPUs in a pod and no volume at /dev/shm: a container has 64 MiB there, NCCL and "
+        "data loaders need more",
+        value_of(gpus),
     )
     return [warn("pods_have_shared_memory", message, where, fix=fix)]
 
@@ -212,8 +233,13 @@ def variables_are_texts(container: Located, file: str) -> list[Finding]:
         value, name = entry.get("value"), entry.get("name")
         if value is not None and name is not None and isinstance(value.value, (int, float)):
             kind = "a boolean" if isinstance(value.value, bool) else "a number"
-            message = (
-                f"{name.value}: {value.text} is {kind}, and the value of a variable is a text: the cluster refuses it"
+            message = said(
+                "{value}: {text} is {kind}, and the value of a variable is a text: the cluster refuses it",
+                name.value,
+                value.text,
+                kind,
             )
-            found.append(fail("variables_are_texts", message, Where(file, value.line), fix=f'value: "{value.text}"'))
+            found.append(
+                fail("variables_are_texts", message, Where(file, value.line), fix=said('value: "{text}"', value.text))
+            )
     return found

@@ -10,6 +10,7 @@ from preflight.launch.manifests.group import Group
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 # $((JOB_COMPLETION_INDEX + 1)), $((${HOSTNAME##*-}+1)), $((1 + RANK)): a number of pods' that is moved up.
 MOVED = re.compile(
@@ -53,16 +54,19 @@ def of_index(plan: Plan, group: Group, index: str, operator: tuple[str, ...]) ->
     yield from _moved(plan, rank, group)
     path, right = field_path(rank, group), _own_field(index)
     if path in ("metadata.name", "metadata.uid") or path.startswith("status."):
-        message = f"{path} as the rank: it is not a number"
+        message = said("{path} as the rank: it is not a number", path)
         yield fail("pods_know_their_rank", message, rank.where, fix=right)
     key = KEY.fullmatch(path)
     own = {name for part in ("annotations", "labels") for name, _ in _items(group.metadata, part)}
     if key is not None and CONTROLLERS.match(key[1]) and key[1] not in INDICES and key[1] not in own:
-        message = f"{key[1]} as the rank: no controller gives a pod that annotation or label, and it is empty"
+        message = said("{key} as the rank: no controller gives a pod that annotation or label, and it is empty", key[1])
         yield fail("pods_know_their_rank", message, rank.where, fix=right)
     host = group.pod.get("hostNetwork")
     if host is not None and host.value is True and re.search(r"HOSTNAME|\bhostname\b", rank.expression):
-        message = f"{rank.expression} as the rank: on the hosts' network a pod has the name of its host, not its own"
+        message = said(
+            "{expression} as the rank: on the hosts' network a pod has the name of its host, not its own",
+            rank.expression,
+        )
         yield fail("pods_know_their_rank", message, rank.where, fix=right)
     name = _never_set(rank, group, index, operator)
     if name:
@@ -79,8 +83,8 @@ def of_several_jobs(plan: Plan, group: Group, replicas: Field[int], parallel: Fi
     name = NAMED.fullmatch(rank.expression)
     by_index = name is not None and "JOB_COMPLETION_INDEX" in name.groups()
     if by_index or OF_ONE_JOB in field_path(rank, group):
-        message = f"the completion index begins at 0 in each of the {jobs} Jobs: {jobs} pods have rank 0"
-        fix = "jobset.sigs.k8s.io/job-index" if each == 1 else f"job-index * {each} + completion index"
+        message = said("the completion index begins at 0 in each of the {jobs} Jobs: {jobs} pods have rank 0", jobs)
+        fix = "jobset.sigs.k8s.io/job-index" if each == 1 else said("job-index * {each} + completion index", each)
         yield fail("pods_know_their_rank", message, rank.where, fix=fix)
 
 
@@ -88,7 +92,7 @@ def _own_field(index: str) -> str:
     """What holds the number that the controller gives a pod, for the entry of the environment that is the rank."""
     if index.isupper() and index not in FIELDS:
         return f"${index}"
-    return f"fieldPath: metadata.{FIELDS.get(index, OF_A_SET)}"
+    return said("fieldPath: metadata.{get}", FIELDS.get(index, OF_A_SET))
 
 
 def field_path(held: Unknown, group: Group) -> str:
@@ -113,7 +117,7 @@ def _moved(plan: Plan, rank: Unknown, group: Group) -> Iterable[Finding]:
     by = (found[1] or found[2]) if found is not None else "0"
     whole = value_of(group.count) == value_of(plan.nodes)
     if int(by) > 0 and whole and OF_A_POD.search(rank.expression):
-        message = f"{rank.expression} as the rank: the pods' index begins at 0, so no pod is rank 0"
+        message = said("{expression} as the rank: the pods' index begins at 0, so no pod is rank 0", rank.expression)
         yield fail("pods_know_their_rank", message, rank.where, fix="use the index as it is")
 
 

@@ -21,6 +21,7 @@ from preflight.launch.manifests.programs import mounted
 from preflight.launch.plan import Plan, Skip
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 # Filled in by whoever starts the pods' programs; what a file says of them is no template.
 RUN_BY_A_SHELL = frozenset({"command", "args", "env", "annotations", "labels", "description", "data", "stringData"})
@@ -34,7 +35,11 @@ def read(documents: list[Located], file: str) -> tuple[list[Plan], list[Skip], l
     documents = unwrapped(documents)
     unfilled = next((found for document in documents for found in _unfilled(document)), None)
     if unfilled is not None:
-        return [], [Skip(file, unfilled.line, f"an unrendered template: {unfilled.text[:60]} is not filled in")], []
+        return (
+            [],
+            [Skip(file, unfilled.line, said("an unrendered template: {text} is not filled in", unfilled.text[:60]))],
+            [],
+        )
     documents = mounted(documents)
     plans: list[Plan] = []
     problems: list[Finding] = []
@@ -52,10 +57,10 @@ def read(documents: list[Located], file: str) -> tuple[list[Plan], list[Skip], l
     if not any(name in KINDS for name in seen):
         wanted = ", ".join(KINDS)
         kinds = ", ".join(dict.fromkeys(seen))
-        return [], [Skip(file, documents[0].line, f"kind {kinds}: not one of {wanted}")], []
+        return [], [Skip(file, documents[0].line, said("kind {kinds}: not one of {wanted}", kinds, wanted))], []
     if not plans and not problems:
         kinds = ", ".join(dict.fromkeys(name for name in seen if name in KINDS))
-        return [], [Skip(file, documents[0].line, f"kind {kinds}: no command of a known launcher")], []
+        return [], [Skip(file, documents[0].line, said("kind {kinds}: no command of a known launcher", kinds))], []
     return plans, [], problems
 
 

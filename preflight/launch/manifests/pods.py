@@ -16,6 +16,7 @@ from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.launch.text.marks import Marks
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 COUNTED = re.compile(r"\$[({]?(PET_NNODES|WORLD_SIZE)[)}]?")
 Answer = tuple[list[Plan], list[Finding]]
@@ -82,8 +83,12 @@ def numbered_alike(plan: Plan, index: str) -> list[Finding]:
         return []
     place = rank.where if isinstance(rank, Sourced) and rank.origin == "written" else plan.where
     what = "pod" if "kubernetes" in plan.wraps else "node"
-    how = f"{option} {rank.value} in every {what}" if place is not plan.where and rank is not None else f"no {option}"
-    message = f"{how}, and nothing gives the {what}s a node rank: every {what} becomes node 0"
+    how = (
+        said("{option} {value} in every {what}", option, rank.value, what)
+        if place is not plan.where and rank is not None
+        else said("no {option}", option)
+    )
+    message = said("{how}, and nothing gives the {what}s a node rank: every {what} becomes node 0", how, what)
     fix = f"{option}=${index}" if index.isupper() else f"{option}={index}"
     return [fail("static_rendezvous_has_node_ranks", message, place, fix=fix)]
 
@@ -121,7 +126,13 @@ def counted_right(found: list[Plan], pods: Field[int], operator: tuple[str, ...]
             f"--{option}" if option[:1].islower() else option
         )  # a key of accelerate's file, as its command takes it
         if nodes.origin == "tool" and "PET_NNODES" not in operator and count > 1:
-            message = f"{plan.launcher.name} without {option}: each of the {count} {what} becomes a world of its own"
+            message = said(
+                "{name} without {option}: each of the {count} {what} becomes a world of its own",
+                plan.launcher.name,
+                option,
+                count,
+                what,
+            )
             problems.append(
                 fail(
                     "nodes_are_counted_right",
@@ -132,7 +143,7 @@ def counted_right(found: list[Plan], pods: Field[int], operator: tuple[str, ...]
                 )
             )
         elif nodes.origin == "written" and not fewest <= count <= max(nodes.value, fewest):
-            message = f"{option} {nodes.value}, and the manifest starts {count} {what}"
+            message = said("{option} {value}, and the manifest starts {count} {what}", option, nodes.value, count, what)
             problems.append(
                 fail(
                     "nodes_are_counted_right",
@@ -160,16 +171,25 @@ def against_gpus(found: list[Plan], groups: list[Group]) -> list[Finding]:
         if not isinstance(processes, Sourced) or not isinstance(place, Sourced) or have is None:
             continue
         if processes.value > have > 0:
-            message = (
-                f"{processes.value} process{'es' * (processes.value != 1)} in {what} with {have} GPU{'s' * (have != 1)}"
+            message = said(
+                "{value} process{s} in {what} with {have} GPU{s2}",
+                processes.value,
+                "es" * (processes.value != 1),
+                what,
+                have,
+                "s" * (have != 1),
             )
             problems.append(
                 fail("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}")
             )
         elif processes.value < have:
-            message = (
-                f"{processes.value} process{'es' * (processes.value != 1)} in {what} with {have} GPUs;"
-                f" idle: {have - processes.value}"
+            message = said(
+                "{value} process{s} in {what} with {have} GPUs; idle: {have2}",
+                processes.value,
+                "es" * (processes.value != 1),
+                what,
+                have,
+                have - processes.value,
             )
             problems.append(
                 warn("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}")
@@ -194,9 +214,13 @@ def gang(least: Located | None, total: Field[int], file: str, *, is_one_job: boo
     if not isinstance(wanted, Sourced) or not isinstance(total, Sourced) or wanted.value == total.value:
         return []
     if wanted.value > total.value:
-        message = f"minAvailable {wanted.value} is more than the {total.value} pods of the job: it never starts"
+        message = said(
+            "minAvailable {value} is more than the {value2} pods of the job: it never starts", wanted.value, total.value
+        )
         return [fail("gang_is_the_whole_job", message, wanted.where, fix=f"minAvailable: {total.value}")]
     if not is_one_job:
         return []
-    message = f"minAvailable {wanted.value} of {total.value} pods: a part may start and wait for the rest"
+    message = said(
+        "minAvailable {value} of {value2} pods: a part may start and wait for the rest", wanted.value, total.value
+    )
     return [warn("gang_is_the_whole_job", message, wanted.where, fix=f"minAvailable: {total.value}")]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from preflight.launch.plan import fail
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 SIDES = (("Ingress", "ingress", "from"), ("Egress", "egress", "to"))
 
@@ -31,11 +32,11 @@ def between_pods(documents: Iterable[Located], own: Located, file: str) -> list[
 def _forbidden(policy: Located, side: str, file: str, *, is_some: bool) -> Finding:
     name = str(called.value) if (called := policy.get("metadata", "name")) is not None else "?"
     if is_some:
-        message = f"the NetworkPolicy {name} opens single ports, and NCCL and Gloo choose theirs at random"
+        message = said("the NetworkPolicy {name} opens single ports, and NCCL and Gloo choose theirs at random", name)
     elif side == "Ingress":
-        message = f"the NetworkPolicy {name} selects the pods and lets them receive nothing from each other"
+        message = said("the NetworkPolicy {name} selects the pods and lets them receive nothing from each other", name)
     else:
-        message = f"the NetworkPolicy {name} selects the pods and lets them send nothing to each other"
+        message = said("the NetworkPolicy {name} selects the pods and lets them send nothing to each other", name)
     fix = "add a rule that names the job's own pods, and no ports"
     return fail("policies_let_pods_talk", message, Where(file, policy.line), fix=fix)
 

@@ -13,6 +13,7 @@ from preflight.launch.text.marks import Marks, plain
 from preflight.launch.text.shell import SHELLS, Command, Word
 from preflight.launch.text.statements import read_script
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_]\w*)\)")
 
@@ -80,7 +81,11 @@ def program_of(
     for entry in env.each() if env else []:
         name, value = entry.get("name"), entry.get("value")
         if name is not None:
-            text = str(value.text) if value is not None else marks.unknown(f"valueFrom of {name.value}", name.line)
+            text = (
+                str(value.text)
+                if value is not None
+                else marks.unknown(said("valueFrom of {value}", name.value), name.line)
+            )
             line = value.line if value is not None else name.line
             variables[str(name.value)] = Assigned((_referred(text, variables, marks, line),), line, True)
     words: list[Word] = []

@@ -11,6 +11,7 @@ from preflight.launch.manifests.group import Group
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding
+from preflight.said import joined, said
 
 FIRST = ("master", "leader")  # the roles whose one pod is node 0
 
@@ -45,14 +46,24 @@ def _ranks(held: Mapping[str, Plan]) -> Iterable[Finding]:
     first = next((role for role in held if role.lower() in FIRST), None)
     others = {role: rank for role, rank in ranks.get(0, {}).items() if role.lower() not in FIRST}
     if first is not None and others and isinstance(_rank(held[first]), Unknown):
-        message = f"{name} 0 is given to the pods of {' and of '.join(others)}, and it is that of the pod of {first}"
+        message = said(
+            "{name} 0 is given to the pods of {others}, and it is that of the pod of {first}",
+            name,
+            " and of ".join(others),
+            first,
+        )
         where = (rank.where for rank in others.values())
-        yield fail("ranks_are_distinct", message, *where, fix=f"{name} from the pod's own index, as in {first}")
+        yield fail(
+            "ranks_are_distinct",
+            message,
+            *where,
+            fix=said("{name} from the pod's own index, as in {first}", name, first),
+        )
     for number, given in ranks.items():
         if len(given) > 1:
-            message = f"{name} {number} is given to the pods of {' and of '.join(given)}"
+            message = said("{name} {number} is given to the pods of {given}", name, number, " and of ".join(given))
             where = (rank.where for rank in given.values())
-            yield fail("ranks_are_distinct", message, *where, fix=f"{name} of its own in each of them")
+            yield fail("ranks_are_distinct", message, *where, fix=said("{name} of its own in each of them", name))
 
 
 def _meeting_points(held: Mapping[str, Plan]) -> Iterable[Finding]:
@@ -62,9 +73,14 @@ def _meeting_points(held: Mapping[str, Plan]) -> Iterable[Finding]:
     for name, given in ((names.address, addresses), (names.port, ports)):
         known = {role: value for role, value in given.items() if _is_compared(value)}
         if len({str(value_of(value)) for value in known.values()}) > 1:
-            listed = "; ".join(f"{value_of(value)} in {role}" for role, value in known.items())
+            listed = joined([said("{value_of} in {role}", value_of(value), role) for role, value in known.items()])
             where = (value.where for value in known.values() if value is not None)
-            yield fail("fields_agree", f"{name} differs: {listed}", *where, fix=f"One {name} in every template.")
+            yield fail(
+                "fields_agree",
+                said("{name} differs: {listed}", name, listed),
+                *where,
+                fix=said("One {name} in every template.", name),
+            )
 
 
 def _is_compared(value: Field[str] | Field[int]) -> bool:
@@ -87,7 +103,12 @@ def names_a_pod(plans: Iterable[Plan], own: Located | None, groups: Iterable[Gro
         first = address.value.split(".")[0]
         is_ours = first.startswith(tuple(name.removesuffix("0") for name in right))
         if looks.fullmatch(first) and not is_ours:
-            message = f"MASTER_ADDR {address.value} is not a pod of {own.text}; the first ones are {', '.join(right)}"
+            message = said(
+                "MASTER_ADDR {value} is not a pod of {text}; the first ones are {right}",
+                address.value,
+                own.text,
+                ", ".join(right),
+            )
             fix = f"MASTER_ADDR: {right[0]}"
             problems.append(fail("headless_service_is_there", message, address.where, fix=fix))
     return problems

@@ -10,6 +10,7 @@ from preflight.launch.manifests.group import number
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 
 def headless(
@@ -33,9 +34,16 @@ def headless(
     if not named:
         return []
     if subdomain is None:
-        message = f"MASTER_ADDR {named[0].value} is a pod's name, and the pods have no subdomain: it resolves nowhere"
+        message = said(
+            "MASTER_ADDR {value} is a pod's name, and the pods have no subdomain: it resolves nowhere", named[0].value
+        )
         return [
-            fail("headless_service_is_there", message, named[0].where, fix=f"subdomain: {named[0].value.split('.')[1]}")
+            fail(
+                "headless_service_is_there",
+                message,
+                named[0].where,
+                fix=said("subdomain: {split}", named[0].value.split(".")[1]),
+            )
         ]
     services = [found for found in documents if (kind := found.get("kind")) and kind.value == "Service"]
     ours = [found for found in services if (name := found.get("metadata", "name")) and name.value == subdomain.value]
@@ -51,15 +59,22 @@ def headless(
     first, service = named[0].value.split(".")[:2]
     space = next((held for plan in plans if (held := _namespace(plan)) is not None), None)
     if namespace is not None and space is not None and space.value != namespace.text:
-        message = f"{named[0].value} is a name in the namespace {space.value}, and the pods are in {namespace.text}"
+        message = said(
+            "{value} is a name in the namespace {value2}, and the pods are in {text}",
+            named[0].value,
+            space.value,
+            namespace.text,
+        )
         return [fail("headless_service_is_there", message, space.where, fix=f"{first}.{service}")]
     if not ours:
-        message = f"no Service {subdomain.value} in this file: without a headless one the pods find no rank 0"
-        fix = f"kind: Service, metadata.name: {subdomain.value}, spec.clusterIP: None"
+        message = said(
+            "no Service {value} in this file: without a headless one the pods find no rank 0", subdomain.value
+        )
+        fix = said("kind: Service, metadata.name: {value}, spec.clusterIP: None", subdomain.value)
         return [warn("headless_service_is_there", message, where, fix=fix)]
     address = ours[0].get("spec", "clusterIP")
     if address is None or address.value != "None":
-        message = f"Service {subdomain.value} is not headless: the names of single pods do not resolve"
+        message = said("Service {value} is not headless: the names of single pods do not resolve", subdomain.value)
         return [fail("headless_service_is_there", message, Where(file, ours[0].line), where, fix="clusterIP: None")]
     return [*_selects(ours[0], labels, where, file, owner), *_is_published(ours[0], pod, first, file)]
 
@@ -78,12 +93,19 @@ def _is_anothers(
     first, service = address.value.split(".")[:2]
     own = re.fullmatch(rf"{re.escape(owner.text)}-\d+", first) if owner is not None else None
     if (is_there or own) and service != subdomain.value:
-        message = f"{address.value} is a name of the Service {service}, and the pods belong to {subdomain.value}"
+        message = said(
+            "{value} is a name of the Service {service}, and the pods belong to {value2}",
+            address.value,
+            service,
+            subdomain.value,
+        )
         return fail("headless_service_is_there", message, where, address.where, fix=service)
     numbered = re.fullmatch(r"[a-z][a-z0-9-]*-\d+", first)
     is_whole = count is not None and all(value_of(plan.nodes) == value_of(count) for plan in plans)
     if owner is not None and numbered and not own and service == subdomain.value and is_whole:
-        message = f"MASTER_ADDR {address.value} is not a pod of {owner.text}; the first one is {owner.text}-0"
+        message = said(
+            "MASTER_ADDR {value} is not a pod of {text}; the first one is {text}-0", address.value, owner.text
+        )
         fix = f"{owner.text}-0.{service}"
         return fail("headless_service_is_there", message, address.where, where, fix=fix)
     return None
@@ -122,8 +144,12 @@ def _of_all_pods(
     )
     cluster = own.get("spec", "clusterIP") if own is not None else None
     if cluster is not None and cluster.value == "None" and (not rest or ".svc" in f".{rest}"):
-        message = f"{address.value} is the headless Service of all {value_of(count)} pods: it leads to any of them"
-        yield warn("headless_service_is_there", message, address.where, fix=f"<name of pod 0>.{name}")
+        message = said(
+            "{value} is the headless Service of all {value_of} pods: it leads to any of them",
+            address.value,
+            value_of(count),
+        )
+        yield warn("headless_service_is_there", message, address.where, fix=said("<name of pod 0>.{name}", name))
 
 
 def _is_published(service: Located, pod: Located | None, name: str, file: str) -> list[Finding]:
@@ -138,12 +164,16 @@ def _is_published(service: Located, pod: Located | None, name: str, file: str) -
         words = [word for part in ("command", "args") if (given := container.get(part)) for word in given.each()]
         waits = next((word for word in words if f"{name}.{called}" in word.text), None)
         if waits is not None:
-            message = f"an init container asks for {name}.{called}, and no pod has a name before it is ready"
+            message = said(
+                "an init container asks for {name}.{called}, and no pod has a name before it is ready", name, called
+            )
             return [fail("headless_service_is_there", message, Where(file, waits.line), fix=fix)]
     for container in held.each() if held is not None else ():
         probe = container.get("readinessProbe")
         if probe is not None:
-            message = f"a readiness probe, and {called} publishes only ready pods: rank 0 has no name until it passes"
+            message = said(
+                "a readiness probe, and {called} publishes only ready pods: rank 0 has no name until it passes", called
+            )
             return [warn("headless_service_is_there", message, Where(file, probe.line), fix=fix)]
     return []
 
@@ -164,11 +194,22 @@ def _selects(
             continue
         if name.startswith(OF_A_JOB) and owner is not None:
             given = {**given, name: owner.text}
-        has = f"{name}: {given[name]}" if name in given else f"no {name}"
-        message = (
-            f"the Service selects pods with {name}: {held.text}, and those of this job have {has}: no name resolves"
+        has = f"{name}: {given[name]}" if name in given else said("no {name}", name)
+        message = said(
+            "the Service selects pods with {name}: {text}, and those of this job have {has}: no name resolves",
+            name,
+            held.text,
+            has,
         )
-        return [fail("headless_service_is_there", message, Where(file, held.line), where, fix=f"{name}: {held.text}")]
+        return [
+            fail(
+                "headless_service_is_there",
+                message,
+                Where(file, held.line),
+                where,
+                fix=said("{name}: {text}", name, held.text),
+            )
+        ]
     return []
 
 
@@ -188,7 +229,7 @@ def ordinals(plan: Plan, document: Located, count: Field[int]) -> list[Finding]:
         return []
     if at[1] != "0" and value_of(plan.rendezvous) == "static":
         first = f"{own.value if own else ''}-0{address.value[at.end(1) :]}"
-        message = f"{address.value} as the address of rank 0, which is the pod that ends in -0"
+        message = said("{value} as the address of rank 0, which is the pod that ends in -0", address.value)
         return [fail("master_address_is_rank_0s", message, address.where, fix=first)]
     if (
         isinstance(nodes, Sourced)
@@ -196,7 +237,12 @@ def ordinals(plan: Plan, document: Located, count: Field[int]) -> list[Finding]:
         and nodes.origin == "written"
         and nodes.value != count.value
     ):
-        message = f"{plan.launcher.field_names.nodes} {nodes.value}, and the manifest starts {count.value} pods"
+        message = said(
+            "{nodes} {value}, and the manifest starts {value2} pods",
+            plan.launcher.field_names.nodes,
+            nodes.value,
+            count.value,
+        )
         fix = f"{plan.launcher.field_names.nodes}={count.value}"
         return [fail("nodes_are_counted_right", message, nodes.where, count.where, fix=fix)]
     return []
@@ -216,17 +262,30 @@ def leaders_name(plan: Plan, document: Located) -> Iterable[Finding]:
     wanted = own.text if unique is None or unique.value != "UniquePerReplica" else f"{own.text}-{group}"
     fix = "$(LWS_LEADER_ADDRESS)"
     if name != own.text and name == service:
-        message = f"{address.value} is the leader of a LeaderWorkerSet {name}, and this one is {own.text}"
+        message = said(
+            "{value} is the leader of a LeaderWorkerSet {name}, and this one is {text}", address.value, name, own.text
+        )
     elif name != own.text:
         return
     elif worker is not None:
-        message = f"{address.value} is a worker: the leader of its group is {name}-{group}.{wanted}"
+        message = said(
+            "{value} is a worker: the leader of its group is {name}-{group}.{wanted}",
+            address.value,
+            name,
+            group,
+            wanted,
+        )
     elif service != wanted:
-        message = f"{address.value} does not resolve: the names of the pods end in .{wanted}"
+        message = said("{value} does not resolve: the names of the pods end in .{wanted}", address.value, wanted)
     elif groups.value > 1:
-        message = f"{address.value} is the leader of group {group}, and {groups.value} groups would all meet there"
+        message = said(
+            "{value} is the leader of group {group}, and {value2} groups would all meet there",
+            address.value,
+            group,
+            groups.value,
+        )
     elif group != "0":
-        message = f"{address.value} is the leader of group {group}, and there is only group 0"
+        message = said("{value} is the leader of group {group}, and there is only group 0", address.value, group)
     else:
         return
     yield fail("headless_service_is_there", message, address.where, fix=fix)

@@ -10,6 +10,7 @@ from preflight.launch.reading.bundle import Bundle, resolved
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import Marks
 from preflight.launch.text.shell import Command
+from preflight.said import said
 
 # Variables by which a script that starts nothing speaks for the job all the same.
 OF_THE_JOB = ("NCCL_", "GLOO_", "MASTER_", "CUDA_VISIBLE", "TORCH_NCCL_")
@@ -54,9 +55,9 @@ def bare(
     )
     script = ""
     if started is not None and resolved(bundle, name, started.plain) is None:
-        script = f"; {started.plain} is not given"
+        script = said("; {plain} is not given", started.plain)
     elif started is not None:
-        script = f"; {started.plain} is judged by itself, without what it gets from here"
-    reason = f"no command of a known launcher{script}"
-    reason += f" before line {ended}, where `exit` ends the script" if ended else ""
-    bundle.skips.append(Skip(name, started.line if started else 1, f"not judged: {reason}"))
+        script = said("; {plain} is judged by itself, without what it gets from here", started.plain)
+    reason = said("no command of a known launcher{script}", script)
+    reason += said(" before line {ended}, where `exit` ends the script", ended) if ended else ""
+    bundle.skips.append(Skip(name, started.line if started else 1, said("not judged: {reason}", reason)))

@@ -16,6 +16,7 @@ from preflight.launch.text import letters
 from preflight.launch.text.located import Located
 from preflight.launch.text.marks import clean, plain
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 FILE_LIMIT_BYTES = 4 << 20
 
@@ -86,13 +87,13 @@ def expanded(patterns: Iterable[str]) -> list[str]:
         is_glob = any(letter in pattern for letter in "*?[") and not os.path.exists(pattern)
         if os.path.isdir(pattern):
             meant = shlex.quote(os.path.join(pattern, "*"))
-            raise UsageError(f"{pattern!r} is a folder: name its files, as {meant}")
+            raise UsageError(said("{pattern!r} is a folder: name its files, as {meant}", pattern, meant))
         found = sorted(path for path in glob.glob(pattern) if os.path.isfile(path)) if is_glob else [pattern]
         if not found:
-            raise UsageError(f"{pattern!r} matches no file")
+            raise UsageError(said("{pattern!r} matches no file", pattern))
         files.extend(found)
     if len(files) > FILES_LIMIT:
-        raise UsageError(f"{len(files)} launch files; wanted at most {FILES_LIMIT}")
+        raise UsageError(said("{files} launch files; wanted at most {FILES_LIMIT}", len(files), FILES_LIMIT))
     return list(dict.fromkeys(files))
 
 
@@ -100,14 +101,14 @@ def read_file(name: str) -> str:
     """The text of a file, if its size is sensible."""
     try:
         if not os.path.isfile(name):
-            raise UsageError(f"{name!r} is not a file that can be read")
+            raise UsageError(said("{name!r} is not a file that can be read", name))
         with open(name, "rb") as stream:
             data = stream.read(FILE_LIMIT_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{name!r} cannot be read: {reason}") from None
+        raise UsageError(said("{name!r} cannot be read: {reason}", name, reason)) from None
     if len(data) > FILE_LIMIT_BYTES:
-        raise UsageError(f"{name!r} has more than {FILE_LIMIT_BYTES >> 20} MiB")
+        raise UsageError(said("{name!r} has more than {FILE_LIMIT_BYTES} MiB", name, FILE_LIMIT_BYTES >> 20))
     if b"\0" in data:
-        raise UsageError(f"{name!r} is not a text file")
+        raise UsageError(said("{name!r} is not a text file", name))
     return data.decode("utf-8-sig", "replace")

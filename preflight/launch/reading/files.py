@@ -16,6 +16,7 @@ from preflight.launch.reading.bundle import Bundle
 from preflight.launch.text import located
 from preflight.launch.text.detect import kind_of, template_line
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 from preflight.tables.variables import is_of_a_job
 
 ACCELERATE_KEYS = ("distributed_type", "compute_environment", "num_machines", "num_processes", "deepspeed_config")
@@ -82,7 +83,7 @@ def _yaml(bundle: Bundle, name: str, text: str) -> None:
                 Skip(
                     name,
                     unfilled[0].line,
-                    f"an unrendered template: {unfilled[0].value} is not filled in",
+                    said("an unrendered template: {value} is not filled in", unfilled[0].value),
                     of_start=True,
                 )
             )
@@ -116,7 +117,7 @@ def _of_a_cloud(bundle: Bundle, name: str, answer: tuple[list[Plan], list[Findin
     bundle.plans.extend(plans)
     bundle.problems.extend(problems)
     if not plans:
-        bundle.skips.append(Skip(name, 1, f"{what} with no command of a known launcher"))
+        bundle.skips.append(Skip(name, 1, said("{what} with no command of a known launcher", what)))
 
 
 def _json(bundle: Bundle, name: str, text: str) -> None:

@@ -23,6 +23,7 @@ from preflight.launch.text.marks import Marks, is_known
 from preflight.launch.text.shell import Command, Start
 from preflight.launch.text.statements import Read, read_script
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 # A script with one of these runs on one node and starts the others.
 STARTS_ALL = re.compile(r"(?m)^[^#\n]*\b(srun|pdsh|clush|mpirun|mpiexec|jsrun|blaunch|pbsdsh|pssh)\b")
@@ -156,7 +157,7 @@ def _judged(bundle: Bundle, walks: Sequence[Walked], *, has_started: bool, look_
     bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), walks[0].read.marks, walks[0].slurm, is_started))
     bundle.plans.extend(plans)
     bundle.skips.extend(
-        Skip(name, line, f"not judged: {reason}", of_start=True, is_template="come from outside" in reason)
+        Skip(name, line, said("not judged: {reason}", reason), of_start=True, is_template="come from outside" in reason)
         for reason, line in list(unknowns.items())[:UNKNOWNS_LIMIT]
     )
     if plans or unknowns:
@@ -174,7 +175,7 @@ def _sourced(walk: Walked, told: Iterable[str]) -> Iterator[Skip]:
     """The files that a script reads its settings from and that are not there: what they set is not known."""
     for path, line in walk.read.unread[:UNKNOWNS_LIMIT]:
         if not NO_SETTINGS.match(path) and not any(f"{path} is not given" in reason for reason in told):
-            reason = f"not judged: what {path} sets is unknown: it is not given, and not beside the script"
+            reason = said("not judged: what {path} sets is unknown: it is not given, and not beside the script", path)
             yield Skip(walk.name, line, reason, of_start=True)
 
 
@@ -196,7 +197,11 @@ def _plans_of(
             plans = [replace(held, is_opaque=True) if held.command else held for held in plans]
         unknown = unjudged(command, plan, context.marks)
         if unknown:
-            hint = f"; {walk.lacking[0]} is not given" if walk.lacking and plan is not None and plan.is_open else ""
+            hint = (
+                said("; {lacking} is not given", walk.lacking[0])
+                if walk.lacking and plan is not None and plan.is_open
+                else ""
+            )
             unknowns.setdefault(f"{unknown}{hint}", command.line)
         if plan is None:
             continue
@@ -214,7 +219,11 @@ def _plans_of(
 def _torn_inside(command: Command, name: str) -> Finding:
     """A text that a shell runs may be cut by its line breaks, as a script is."""
     option, shell = command.words[0].plain, command.outer[-1] if command.outer else "eval"
-    message = f"a line break in the text that {shell} runs: the command ends there, and `{option}` runs as a command"
+    message = said(
+        "a line break in the text that {shell} runs: the command ends there, and `{option}` runs as a command",
+        shell,
+        option,
+    )
     where = Where(name, command.words[0].line)
     return fail(
         "commands_are_continued", message, where, fix="A backslash at the end of the line above, and nothing after it."

@@ -10,6 +10,7 @@ from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 WITHIN = re.compile(r"(?:[a-z]+://)?([^/:@]+)(?::\d+)?/?")  # the host in a URL, or before a port
 OWN_NAME = re.compile(r"\$\(\s*hostname\b[^|;&]*\)|\$\{?HOSTNAME\}?|`\s*hostname\b[^|;&]*`")
@@ -25,13 +26,18 @@ def address_is_an_address(plan: Plan) -> Iterable[Finding]:
     if not address.value.strip() and address.origin == "environment":
         return  # ${MASTER_ADDR:-}: whoever starts the script is to set it
     if reason and (plan.may_span_nodes or plan.is_by_hand):
-        fix = f"{plan.field_names.address}: <address of rank 0's node, as `ip -4 addr` prints it there>"
+        fix = said("{address}: <address of rank 0's node, as `ip -4 addr` prints it there>", plan.field_names.address)
         if "@" in address.value:
             fix = address.value.rpartition("@")[2]
         host = WITHIN.fullmatch(address.value)
         if host is not None and not wrong_with(host[1]):
-            fix = f"{plan.field_names.address}: {host[1]}"
-        yield fail("master_address_is_an_address", f"master address {address.value!r} {reason}", address.where, fix=fix)
+            fix = said("{address}: {host}", plan.field_names.address, host[1])
+        yield fail(
+            "master_address_is_an_address",
+            said("master address {value!r} {reason}", address.value, reason),
+            address.where,
+            fix=fix,
+        )
 
 
 # Variables of clusters that look like an address, and what they hold.
@@ -60,7 +66,7 @@ def address_comes_from_an_address(plan: Plan) -> Iterable[Finding]:
     name = address.expression.strip("\"'").removeprefix("$").strip("{}")
     if name in NO_ADDRESS:
         holds, right = NO_ADDRESS[name]
-        message = f"the master address is {address.expression}, which holds {holds}"
+        message = said("the master address is {expression}, which holds {holds}", address.expression, holds)
         fix = f"{plan.launcher.field_names.address}={right}"
         yield fail("master_address_is_an_address", message, address.where, fix=fix)
 
@@ -75,9 +81,10 @@ def address_is_one(plan: Plan) -> Iterable[Finding]:
     """`hostname -I` prints every address of the machine, each with a blank behind it."""
     address = plan.master_address
     if isinstance(address, Unknown) and plan.may_span_nodes and ALL_ADDRESSES.search(address.expression):
-        message = (
-            f"{address.expression} is every address of the machine, with a blank behind the last: in an option the"
-            " shell splits it there, and as a value it is no host name"
+        message = said(
+            "{expression} is every address of the machine, with a blank behind the last: in an option "
+            "the shell splits it there, and as a value it is no host name",
+            address.expression,
         )
         yield warn("master_address_is_an_address", message, address.where, fix="$(hostname -I | awk '{print $1}')")
 
@@ -95,11 +102,11 @@ def address_is_given(plan: Plan) -> Iterable[Finding]:
         option = (
             "--rdzv_endpoint=<address of rank 0's node>:29500"
             if value_of(plan.rendezvous) == "c10d"
-            else f"{plan.launcher.field_names.address}=<address of rank 0's node>"
+            else said("{address}=<address of rank 0's node>", plan.launcher.field_names.address)
         )
-        message = (
-            f"{firm(plan.nodes)} nodes and no address of rank 0: every node takes itself for it and waits for"
-            " the others"
+        message = said(
+            "{firm} nodes and no address of rank 0: every node takes itself for it and waits for the others",
+            firm(plan.nodes),
         )
         yield fail("master_address_is_given", message, plan.where, nodes, fix=option)
 
@@ -116,11 +123,15 @@ def address_leads_elsewhere(plan: Plan) -> Iterable[Finding]:
         return
     yield from _falls_back(plan)
     if isinstance(address, Sourced) and BRIDGE.match(address.value) and not plan.is_of_a_manifest:
-        message = (
-            f"{address.value} as the address of rank 0 of {firm(plan.nodes)} nodes: Docker gives such addresses on its"
-            " own bridge, where no other node reaches them"
+        message = said(
+            "{value} as the address of rank 0 of {firm} nodes: Docker gives such addresses on its own "
+            "bridge, where no other node reaches them",
+            address.value,
+            firm(plan.nodes),
         )
-        fix = f"{plan.field_names.address}: <address of rank 0's node>, and --network=host for the container"
+        fix = said(
+            "{address}: <address of rank 0's node>, and --network=host for the container", plan.field_names.address
+        )
         yield warn("master_address_leads_to_rank_0", message, address.where, fix=fix)
     if isinstance(address, Sourced) and is_loopback(address.value):
         yield _loopback(plan, address)
@@ -132,7 +143,7 @@ def _standalone(plan: Plan) -> Finding:
     if plan.spans_nodes:
         tell, message = (
             fail,
-            f"--standalone with {firm(plan.nodes)} nodes: each waits on its own localhost for the others",
+            said("--standalone with {firm} nodes: each waits on its own localhost for the others", firm(plan.nodes)),
         )
     else:  # the node rank says that there may be others
         tell, message = (
@@ -149,29 +160,35 @@ def _standalone(plan: Plan) -> Finding:
 def _loopback(plan: Plan, address: Sourced[str]) -> Finding:
     """A loopback address of rank 0: a failure, or a warning where one node may rightly have it."""
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
-    fix = f"{plan.field_names.address}: <address of rank 0's node>"
+    fix = said("{address}: <address of rank 0's node>", plan.field_names.address)
     if plan.launcher.finds_nodes(plan):
-        message = (
-            f"{address.value} as the address of rank 0 of {firm(plan.nodes)} machines; mpirun may hand it to"
-            " all of them"
+        message = said(
+            "{value} as the address of rank 0 of {firm} machines; mpirun may hand it to all of them",
+            address.value,
+            firm(plan.nodes),
         )
         return warn("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
     if firm(plan.fewest_nodes) == 1:
-        message = f"{address.value} as the endpoint: a second node never joins, each trains alone"
+        message = said("{value} as the endpoint: a second node never joins, each trains alone", address.value)
         return warn("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
     if plan.written_rank == 0 and address.value != "0.0.0.0" and not plan.is_conditional and not plan.is_whole:
         others = (firm(plan.nodes) or 2) - 1
-        message = (
-            f"{address.value} as the address of rank 0: right on node 0 alone; the other {others} must name another"
+        message = said(
+            "{value} as the address of rank 0: right on node 0 alone; the other {others} must name another",
+            address.value,
+            others,
         )
         return warn("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
     if address.origin == "environment":
-        message = (
-            f"{address.value} unless the environment says otherwise, with {firm(plan.nodes)} nodes: every node"
-            " waits for itself"
+        message = said(
+            "{value} unless the environment says otherwise, with {firm} nodes: every node waits for itself",
+            address.value,
+            firm(plan.nodes),
         )
         return warn("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
-    message = f"{address.value} as the address of rank 0 of {firm(plan.nodes)} nodes: every node waits for itself"
+    message = said(
+        "{value} as the address of rank 0 of {firm} nodes: every node waits for itself", address.value, firm(plan.nodes)
+    )
     return fail("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
 
 
@@ -183,8 +200,10 @@ def _leads_home_in_a_step(plan: Plan) -> Iterable[Finding]:
     if count < 2 or not isinstance(plan.nodes, Unknown) or not isinstance(address, Sourced) or asked is None:
         return
     if is_loopback(address.value) and address.origin == "written" and not plan.is_conditional:
-        message = f"{address.value} as the address of rank 0 of {count} nodes: every node waits for itself"
-        fix = f"{plan.field_names.address}: <address of rank 0's node>"
+        message = said(
+            "{value} as the address of rank 0 of {count} nodes: every node waits for itself", address.value, count
+        )
+        fix = said("{address}: <address of rank 0's node>", plan.field_names.address)
         yield fail("master_address_leads_to_rank_0", message, address.where, asked.where, fix=fix)
 
 
@@ -195,8 +214,8 @@ def _falls_back(plan: Plan) -> Iterable[Finding]:
         return
     found = FALLS_BACK.search(address.expression)
     if found:
-        fails = f"{found[1]} where {address.expression[:80]} fails"
-        message = f"{fails}, with {firm(plan.nodes)} nodes: every node waits for itself"
+        fails = said("{found} where {expression} fails", found[1], address.expression[:80])
+        message = said("{fails}, with {firm} nodes: every node waits for itself", fails, firm(plan.nodes))
         fix = "Let it fail: without an address no node can join."
         yield warn("master_address_leads_to_rank_0", message, address.where, fix=fix)
 
@@ -208,7 +227,9 @@ def group_leads_elsewhere(group: Group) -> Iterable[Finding]:
     for plan in group.plans:
         address = plan.master_address
         if isinstance(address, Sourced) and is_loopback(address.value) and address.origin == "written":
-            message = f"{address.value} as MASTER_ADDR of {len(group.files)} nodes: every node waits for itself"
+            message = said(
+                "{value} as MASTER_ADDR of {files} nodes: every node waits for itself", address.value, len(group.files)
+            )
             yield fail(
                 "master_address_leads_to_rank_0", message, address.where, fix="MASTER_ADDR=<address of rank 0's node>"
             )
@@ -221,21 +242,27 @@ def address_is_the_same_everywhere(plan: Plan) -> Iterable[Finding]:
         return
     if plan.launcher.starts_all_nodes and plan.launcher.numbers_processes and OWN_NAME.search(address.expression):
         name = plan.field_names.address
-        message = (
-            f"{name}={address.expression} is worked out by each process: every one takes its own node for rank 0's"
+        message = said(
+            "{name}={expression} is worked out by each process: every one takes its own node for rank 0's",
+            name,
+            address.expression,
         )
         fix = "export MASTER_ADDR=$(hostname) in front of the command that starts them all"
         yield fail("master_address_is_the_same_everywhere", message, address.where, fix=fix)
         return
     by_slurm = "srun" in plan.wraps and not plan.is_one_step and not plan.is_conditional
     if by_slurm and OWN_NAME.search(address.expression) and plan.launcher.has_agent:
-        message = f"{address.expression} is worked out on each node that srun starts: every one takes itself for rank 0"
+        message = said(
+            "{expression} is worked out on each node that srun starts: every one takes itself for rank 0",
+            address.expression,
+        )
         fix = "export MASTER_ADDR=$(hostname) in front of the command that starts them all"
         yield fail("master_address_is_the_same_everywhere", message, address.where, fix=fix)
         return
-    message = (
-        f"{address.expression} is worked out on every node: each takes itself for rank 0. Right only where"
-        " one node runs this line"
+    message = said(
+        "{expression} is worked out on every node: each takes itself for rank 0. Right only where "
+        "one node runs this line",
+        address.expression,
     )
     yield warn(
         "master_address_is_the_same_everywhere",
@@ -257,9 +284,10 @@ def address_is_the_first_nodes(plan: Plan) -> Iterable[Finding]:
     if not isinstance(address, Unknown) or not isinstance(rank, Unknown) or value_of(plan.rendezvous) == "c10d":
         return
     if LAST_OF_LIST.search(address.expression) and IN_THEIR_ORDER.search(rank.expression):
-        message = (
-            f"{address.expression} is the last node, and rank 0 ({rank.expression}) is on the first:"
-            " nobody listens there"
+        message = said(
+            "{expression} is the last node, and rank 0 ({expression2}) is on the first: nobody listens there",
+            address.expression,
+            rank.expression,
         )
         fix = address.expression.replace("tail", "head")
         yield fail("master_address_leads_to_rank_0", message, address.where, fix=fix)
@@ -273,12 +301,15 @@ def rendezvous_id_is_one(plan: Plan) -> Iterable[Finding]:
         return
     fix = "--rdzv_id=$SLURM_JOB_ID" if plan.slurm is not None else "--rdzv_id=job1, the same on every node"
     if name.varies:
-        message = f"--rdzv_id {name.expression} comes out different on every node: the nodes never meet"
+        message = said(
+            "--rdzv_id {expression} comes out different on every node: the nodes never meet", name.expression
+        )
         yield fail("rendezvous_id_is_the_same_everywhere", message, name.where, fix=fix)
     elif "RANDOM" in name.expression and plan.slurm is None:
-        message = (
-            f"--rdzv_id {name.expression} holds only because one shell works it out for all nodes; run by hand"
-            " on each, they never meet"
+        message = said(
+            "--rdzv_id {expression} holds only because one shell works it out for all nodes; run by hand "
+            "on each, they never meet",
+            name.expression,
         )
         yield warn("rendezvous_id_is_the_same_everywhere", message, name.where, fix=fix)
 

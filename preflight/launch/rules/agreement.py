@@ -14,6 +14,7 @@ from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
 from preflight.launch.text.marks import is_known
 from preflight.ledger.findings import Finding
+from preflight.said import joined, said
 from preflight.tables import variables as table
 
 
@@ -78,10 +79,15 @@ def _without_effect(group: Group, name: str) -> Iterable[Finding]:
     ]
     known = [value for value in held if isinstance(value, Sourced)]
     if len({str(value.value) for value in known}) > 1:
-        listed = "; ".join(f"{value.value} in {value.file}:{value.line}" for value in known[:4])
-        message = f"{name} differs, with no effect: {listed}. accelerate takes it from the command line alone"
+        listed = joined([said("{value} in {file}:{line}", value.value, value.file, value.line) for value in known[:4]])
+        message = said(
+            "{name} differs, with no effect: {listed}. accelerate takes it from the command line alone", name, listed
+        )
         yield warn(
-            "settings_have_an_effect", message, *(value.where for value in known), fix=f"--{name} in every command."
+            "settings_have_an_effect",
+            message,
+            *(value.where for value in known),
+            fix=said("--{name} in every command.", name),
         )
 
 
@@ -102,7 +108,7 @@ def _one_field(group: Group, name: str, pick: Callable[[Plan], Field[Any]]) -> I
         places.setdefault(str(found.value), []).append(f"{found.file}:{found.line}")
     for plan in absent:
         places.setdefault("not set", []).append(plan.where.file)
-    text = "; ".join(f"{value} in {', '.join(where[:4])}" for value, where in places.items())
+    text = joined([said("{value} in {where}", value, ", ".join(where[:4])) for value, where in places.items()])
     odd = [found.where for found in known if repr(found.value) != most] or [plan.where for plan in absent]
     rest = [found.where for found in known if repr(found.value) == most]
     names = group.plans[0].field_names
@@ -113,12 +119,16 @@ def _one_field(group: Group, name: str, pick: Callable[[Plan], Field[Any]]) -> I
         "rendezvous id": names.rendezvous_id,
     }
     if name == "master port" and names.port == names.address:
-        yield fail("fields_agree", f"the port of {names.port} differs: {text}", *odd, *rest,
-                   fix=f"port {most} in {names.port} of every file")  # fmt: skip
+        yield fail("fields_agree", said("the port of {port} differs: {text}", names.port, text), *odd, *rest,
+                   fix=said("port {most} in {port} of every file", most, names.port))  # fmt: skip
         return
     name = written.get(name) or name
     yield fail(
-        "fields_agree", f"{name} differs: {text}", *odd, *rest, fix=f"{name}: {most.strip(chr(39))} in every file"
+        "fields_agree",
+        said("{name} differs: {text}", name, text),
+        *odd,
+        *rest,
+        fix=said("{name}: {strip} in every file", name, most.strip(chr(39))),
     )
 
 
@@ -139,12 +149,17 @@ def exports_agree(group: Group) -> Iterable[Finding]:
         is_default = set(values) == {"0"} and name in ("NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE")
         if len(values) + bool(absent) < 2 or is_default:
             continue
-        listed = "; ".join(f"{value} in {', '.join(places[:4])}" for value, places in values.items())
-        listed += f"; not set in {', '.join(plan.where.file for plan in absent[:4])}" if absent else ""
+        listed = joined([said("{value} in {places}", value, ", ".join(places[:4])) for value, places in values.items()])
+        listed += said("; not set in {file}", ", ".join(plan.where.file for plan in absent[:4])) if absent else ""
         tell = fail if table.must_agree(name) else warn
         most = max(values, key=lambda value: len(values[value]))
         where = (held.where for held in known)
-        yield tell("exports_agree", f"{name} differs: {listed}", *where, fix=f"export {name}={most} in every file")
+        yield tell(
+            "exports_agree",
+            said("{name} differs: {listed}", name, listed),
+            *where,
+            fix=said("export {name}={most} in every file", name, most),
+        )
 
 
 def programs_agree(group: Group) -> Iterable[Finding]:
@@ -154,7 +169,9 @@ def programs_agree(group: Group) -> Iterable[Finding]:
     programs = {found.value for plan in group.plans if isinstance(found := plan.program, Sourced)}
     where = [plan.program.where for plan in group.plans if plan.program is not None]
     if len(programs) > 1 and len({NODE_NUMBER.sub("", program) for program in programs}) > 1:
-        yield warn("programs_agree", f"the nodes run different programs: {', '.join(sorted(programs))}", *where)
+        yield warn(
+            "programs_agree", said("the nodes run different programs: {programs}", ", ".join(sorted(programs))), *where
+        )
         return
     given: list[dict[str, str]] = []
     for plan in group.plans:
@@ -180,9 +197,9 @@ def programs_agree(group: Group) -> Iterable[Finding]:
         for plan, options in zip(group.plans, given, strict=True):
             value = options.get(option)
             held.setdefault("absent" if value is None else value or "given", []).append(plan.where.file)
-        listed = "; ".join(f"{value} in {', '.join(files[:4])}" for value, files in held.items())
-        message = f"{option} of the program differs: {listed}"
-        yield warn("programs_agree", message, *where, fix=f"The same {option} in every file.")
+        listed = joined([said("{value} in {files}", value, ", ".join(files[:4])) for value, files in held.items()])
+        message = said("{option} of the program differs: {listed}", option, listed)
+        yield warn("programs_agree", message, *where, fix=said("The same {option} in every file.", option))
 
 
 def images_agree(group: Group) -> Iterable[Finding]:
@@ -190,9 +207,11 @@ def images_agree(group: Group) -> Iterable[Finding]:
     held = [run_of(plan.wrapper, plan.where.file, plan.where.line) for plan in group.plans]
     images = {run.image: run for run in held if run is not None and run.image and is_known(run.image)}
     if group.is_set and len(images) > 1 and None not in held:
-        listed = "; ".join(f"{image} in {run.file}:{run.line}" for image, run in images.items())
+        listed = joined([said("{image} in {file}:{line}", image, run.file, run.line) for image, run in images.items()])
         where = (run.where for run in images.values())
-        yield warn("images_agree", f"the image differs: {listed}", *where, fix="The same image on every node.")
+        yield warn(
+            "images_agree", said("the image differs: {listed}", listed), *where, fix="The same image on every node."
+        )
 
 
 UNKNOWN = "\0"  # an argument of the program whose text is not known here
@@ -233,8 +252,10 @@ def processes_agree(group: Group) -> Iterable[Finding]:
     known = [held for plan in group.plans if isinstance(held := plan.processes_per_node, Sourced)]
     firmly = [held for held in known if held.origin == "written"]
     if len({held.value for held in firmly}) > 1:
-        listed = "; ".join(f"{held.value} in {held.file}:{held.line}" for held in firmly[:8])
-        message = f"the number of processes differs between the nodes: {listed}. It is allowed where their GPUs differ"
+        listed = joined([said("{value} in {file}:{line}", held.value, held.file, held.line) for held in firmly[:8]])
+        message = said(
+            "the number of processes differs between the nodes: {listed}. It is allowed where their GPUs differ", listed
+        )
         fix = "one number in every file, that of the GPUs of a node"
         yield warn("processes_agree", message, *(held.where for held in firmly), fix=fix)
 

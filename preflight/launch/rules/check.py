@@ -42,6 +42,7 @@ from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
 from preflight.ledger.findings import SEVERITY, Finding, Verdict, Where
 from preflight.redact import without_secrets
+from preflight.said import said
 
 HOLES, HOLE = "launch.placeholders_are_filled_in", re.compile(r"<[\w -]+>")
 PLAN_RULES = (
@@ -126,7 +127,9 @@ def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
 
 
 def _skipped(skip: Skip) -> Finding:
-    return problem(Verdict.SKIP, "file_is_judged", f"{skip.file}: {skip.reason}", Where(skip.file, skip.line))
+    return problem(
+        Verdict.SKIP, "file_is_judged", said("{file}: {reason}", skip.file, skip.reason), Where(skip.file, skip.line)
+    )
 
 
 def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:

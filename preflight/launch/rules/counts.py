@@ -11,6 +11,7 @@ from preflight.launch.launchers.deepspeed.config import is_auto
 from preflight.launch.plan import BATCH_KEYS, BatchConfig, LaunchFiles, Plan, fail, warn
 from preflight.launch.text.programs import argument_number
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 SIZES = ("dp_replicate_size", "dp_shard_size", "tp_size", "cp_size", "sp_size")
 CONFIG_OPTIONS = ("--deepspeed", "--deepspeed_config", "--ds_config", "--deepspeed-config")
@@ -23,7 +24,9 @@ def counts_are_positive(plan: Plan) -> Iterable[Finding]:
         if isinstance(value, Sourced) and value.value < 1 and value.origin != "tool":
             if name == "processes of a node" and plan.launcher.states_world_size and plan.world_size is not None:
                 continue  # it was worked out from the number of all processes, which is judged
-            yield fail("counts_are_positive", f"{value.value} {name}; wanted 1 or more", value.where, fix="1")
+            yield fail(
+                "counts_are_positive", said("{value} {name}; wanted 1 or more", value.value, name), value.where, fix="1"
+            )
 
 
 def processes_fit_devices(plan: Plan) -> Iterable[Finding]:
@@ -39,25 +42,40 @@ def processes_fit_devices(plan: Plan) -> Iterable[Finding]:
     if str(devices.value).strip() in ("all", "") or not listed or processes.value < 1:
         return
     if len(set(listed)) < len(listed):
-        yield fail("processes_match_devices", f"devices {devices.value}: one is listed twice", devices.where)
+        yield fail(
+            "processes_match_devices", said("devices {value}: one is listed twice", devices.value), devices.where
+        )
     if processes.value > len(listed):
-        message = (
-            f"{processes.value} process{'es' * (processes.value != 1)} on each node,"
-            f" and {len(listed)} device{'s' * (len(listed) != 1)} ({devices.value})"
+        message = said(
+            "{value} process{s} on each node, and {listed} device{s2} ({value2})",
+            processes.value,
+            "es" * (processes.value != 1),
+            len(listed),
+            "s" * (len(listed) != 1),
+            devices.value,
         )
         yield fail(
             "processes_match_devices",
             message,
             processes.where,
             devices.where,
-            fix=f"{len(listed)} process{'es' * (len(listed) != 1)} on each node,"
-            f" or {processes.value} device{'s' * (processes.value != 1)}",
+            fix=said(
+                "{listed} process{s} on each node, or {value} device{s2}",
+                len(listed),
+                "es" * (len(listed) != 1),
+                processes.value,
+                "s" * (processes.value != 1),
+            ),
         )
     elif processes.value < len(listed) and processes.origin != "tool" and plan.setting("by") not in SPREADS:
-        message = (
-            f"{processes.value} process{'es' * (processes.value != 1)} on each node,"
-            f" and {len(listed)} device{'s' * (len(listed) != 1)} ({devices.value});"
-            f" idle: {len(listed) - processes.value}"
+        message = said(
+            "{value} process{s} on each node, and {listed} device{s2} ({value2}); idle: {value3}",
+            processes.value,
+            "es" * (processes.value != 1),
+            len(listed),
+            "s" * (len(listed) != 1),
+            devices.value,
+            len(listed) - processes.value,
         )
         yield warn("processes_match_devices", message, processes.where, devices.where)
 
@@ -75,7 +93,11 @@ def parallelism_fits(plan: Plan) -> Iterable[Finding]:
     if first is None or not isinstance(world, Sourced) or any(size < 1 for size in sizes):
         return
     if math.prod(sizes) != world.value:
-        message = f"the sizes of parallelism_config multiply to {math.prod(sizes)}, and num_processes is {world.value}"
+        message = said(
+            "the sizes of parallelism_config multiply to {prod}, and num_processes is {value}",
+            math.prod(sizes),
+            world.value,
+        )
         yield fail(
             "parallelism_fits_num_processes",
             message,
@@ -130,14 +152,19 @@ def _batch(config: BatchConfig, world: int | None, plan: Plan | None) -> Iterabl
     if len(known) == 3 and total != divisor:
         yield fail(
             "batch_sizes_multiply",
-            f"train_batch_size {total} is not {spelled} = {divisor}: DeepSpeed stops",
+            said("train_batch_size {total} is not {spelled} = {divisor}: DeepSpeed stops", total, spelled, divisor),
             *places,
             fix=f"train_batch_size: {divisor}",
         )
     elif len(known) < 3 and total % divisor:
         yield fail(
             "batch_sizes_multiply",
-            f"train_batch_size {total} does not divide by {spelled} = {divisor}: DeepSpeed stops",
+            said(
+                "train_batch_size {total} does not divide by {spelled} = {divisor}: DeepSpeed stops",
+                total,
+                spelled,
+                divisor,
+            ),
             *places,
             fix=fix,
         )
@@ -162,8 +189,21 @@ def trainer_agrees(files: LaunchFiles) -> Iterable[Finding]:
                 if given is None or not isinstance(held, Sourced) or isinstance(held.value, bool):
                     continue
                 if isinstance(held.value, int) and held.value != given:
-                    message = f"--{option} {given}, and {key} is {held.value} in {config.file}: transformers stops"
-                    yield fail("batch_sizes_multiply", message, held.where, plan.where, fix=f'"{key}": {given}')
+                    message = said(
+                        "--{option} {given}, and {key} is {value} in {file}: transformers stops",
+                        option,
+                        given,
+                        key,
+                        held.value,
+                        config.file,
+                    )
+                    yield fail(
+                        "batch_sizes_multiply",
+                        message,
+                        held.where,
+                        plan.where,
+                        fix=said('"{key}": {given}', key, given),
+                    )
 
 
 # Of Megatron-LM, NeMo and those that take their options over.
@@ -193,14 +233,21 @@ def model_is_shared_out(plan: Plan) -> Iterable[Finding]:
     spelled = " x ".join(f"{size} ({name})" for name, size in sizes.items() if size)
     where = plan.world_size.where if isinstance(plan.world_size, Sourced) else plan.where
     if each and world % each:
-        message = f"{world} processes do not divide by {spelled} parallel = {each}: Megatron stops"
+        message = said(
+            "{world} processes do not divide by {spelled} parallel = {each}: Megatron stops", world, spelled, each
+        )
         yield fail("model_parallelism_fits", message, where, plan.where)
         return
     whole = argument_number(words, "global-batch-size", "global_batch_size")
     micro = argument_number(words, "micro-batch-size", "micro_batch_size")
     is_known = all(isinstance(word, Sourced) for word in plan.arguments)  # else a size may hide behind a variable
     if each and whole and micro and is_known and whole % (micro * (world // each)):
-        message = f"global batch {whole} does not divide by {micro} (micro batch) x {world // each} (data parallel)"
+        message = said(
+            "global batch {whole} does not divide by {micro} (micro batch) x {world} (data parallel)",
+            whole,
+            micro,
+            world // each,
+        )
         fix = f"--global-batch-size {max(1, whole // (micro * (world // each))) * micro * (world // each)}"
         yield fail("batch_sizes_multiply", message, plan.where, where, fix=fix)
 
@@ -223,7 +270,7 @@ def program_counts_alike(plan: Plan) -> Iterable[Finding]:
     for what, count, started in told:
         wanted = firm(started)
         if count is not None and wanted is not None and isinstance(started, Sourced) and count != wanted:
-            message = f"the program is told of {count} {what}, and {wanted} are started"
+            message = said("the program is told of {count} {what}, and {wanted} are started", count, what, wanted)
             yield warn("program_counts_what_is_started", message, plan.where, started.where, fix=f"{wanted}")
 
 

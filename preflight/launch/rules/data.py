@@ -13,6 +13,7 @@ from preflight.hosts import fold
 from preflight.launch.field import Sourced
 from preflight.launch.plan import LaunchFiles, Plan, fail
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 POINTER = b"version https://git-lfs.github.com/spec/"
 POINTER_LIMIT_BYTES = 1024
@@ -51,9 +52,12 @@ def no_pointers(files: LaunchFiles, folder: str) -> Iterable[Finding]:
         for path in paths_of(plan):
             bad = _pointers(os.path.join(folder, path.value))
             if bad:
-                message = (
-                    f"{path.value} holds git-lfs pointers instead of data:"
-                    f" {len(bad)} file{'s' * (len(bad) != 1)}, first {bad[0]}"
+                message = said(
+                    "{value} holds git-lfs pointers instead of data: {bad} file{s}, first {bad2}",
+                    path.value,
+                    len(bad),
+                    "s" * (len(bad) != 1),
+                    bad[0],
                 )
                 yield fail(
                     "data_is_no_lfs_pointer",
@@ -105,21 +109,22 @@ def paths_are_on_every_node(files: LaunchFiles, cluster: Cluster) -> Iterable[Fi
             if named.pointers:
                 pointing.setdefault((named.path, named.pointers[0]), []).append(node.name)
     for (path, trouble), nodes in lacking.items():
-        message = f"{path}: {trouble} on {fold(nodes)}"
+        message = said("{path}: {trouble} on {nodes}", path, trouble, fold(nodes))
         fix = "The same path on every node: copy it there (`rsync -a`), or mount what holds it."
         yield fail("paths_are_on_every_node", message, places[path], fix=fix, nodes=tuple(nodes))
     for (path, first), nodes in pointing.items():
-        message = f"{path}: git-lfs pointers, not data, on {fold(nodes)}; the first is {first}"
-        fix = f"on {fold(nodes)}: {_pulled(path)}"
+        message = said("{path}: git-lfs pointers, not data, on {nodes}; the first is {first}", path, fold(nodes), first)
+        fix = said("on {nodes}: {pulled}", fold(nodes), _pulled(path))
         yield fail("data_is_no_lfs_pointer", message, places[path], fix=fix, nodes=tuple(nodes))
 
 
 def _pulled(path: str) -> str:
     """What brings the data itself: from git, or from the hub that the clone is of."""
     place = shlex.quote(os.path.dirname(path) if os.path.splitext(path)[1] else path)
-    return (
-        f"`git lfs install && git -C {place} lfs pull`; where it is no clone, `modelscope download` or `hf download` "
-        f"with --local_dir (--local-dir) {place}"
+    return said(
+        "`git lfs install && git -C {place} lfs pull`; where it is no clone, `modelscope download` "
+        "or `hf download` with --local_dir (--local-dir) {place}",
+        place,
     )
 
 

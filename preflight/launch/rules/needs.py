@@ -18,6 +18,7 @@ from preflight.launch.launchers.deepspeed.command import DEEPSPEED
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.shell import is_container
 from preflight.ledger.findings import Finding, Where
+from preflight.said import joined, said
 from preflight.tables.packages import is_within
 
 COMPILERS = {"cc", "gcc", "clang"}
@@ -54,9 +55,16 @@ def packages_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
             continue
         there = [node.software.packages[package] for node in cluster if package in _packages(node)]
         python = cluster[lacking[0]].software.executable
-        message = f"{package} is not installed on {fold(lacking)} for {python}, and the launch files need it"
+        message = said(
+            "{package} is not installed on {lacking} for {python}, and the launch files need it",
+            package,
+            fold(lacking),
+            python,
+        )
         interpreter, version = shlex.quote(python), shlex.quote(f"=={there[0]}") if there else ""
-        fix = f"{interpreter} -m pip install {package}{version} on {fold(lacking)}"
+        fix = said(
+            "{interpreter} -m pip install {package}{version} on {lacking}", interpreter, package, version, fold(lacking)
+        )
         yield fail("packages_are_there", message, *places, fix=fix, nodes=lacking)
 
 
@@ -73,11 +81,17 @@ def options_are_of_the_version(files: LaunchFiles, cluster: Cluster) -> Iterable
             versions = {node.name: _packages(node).get("accelerate", "") for node in cluster}
             older = tuple(node for node, version in versions.items() if is_within(version, f"<{since}"))
             if older:
-                message = (
-                    f"accelerate {versions[older[0]]} on {fold(older)} has no option --{name} and stops: unrecognized"
-                    f" arguments; {since} is the first that has it"
+                message = said(
+                    "accelerate {versions} on {older} has no option --{name} and stops: unrecognized arguments; "
+                    "{since} is the first that has it",
+                    versions[older[0]],
+                    fold(older),
+                    name,
+                    since,
                 )
-                fix = f"`pip install 'accelerate>={since}'` on {fold(older)}, the same version on every node"
+                fix = said(
+                    "`pip install 'accelerate>={since}'` on {older}, the same version on every node", since, fold(older)
+                )
                 yield fail("options_are_known", message, held.where, fix=fix, nodes=older)
 
 
@@ -114,11 +128,14 @@ def launcher_reaches_every_host(files: LaunchFiles, cluster: Cluster) -> Iterabl
         except FactMissing:
             continue
         if failed:
-            listed = "; ".join(f"{peer} ({trouble})" for peer, trouble in list(failed.items())[:4])
-            message = (
-                f"{plan.launcher.name} starts the other nodes over ssh, and {first.name} cannot log in to {listed}"
+            listed = joined([said("{peer} ({trouble})", peer, trouble) for peer, trouble in list(failed.items())[:4]])
+            message = said(
+                "{name} starts the other nodes over ssh, and {name2} cannot log in to {listed}",
+                plan.launcher.name,
+                first.name,
+                listed,
             )
-            fix = f"ssh-copy-id <host> on {first.name}, and ssh-keyscan <host> >> ~/.ssh/known_hosts"
+            fix = said("ssh-copy-id <host> on {name}, and ssh-keyscan <host> >> ~/.ssh/known_hosts", first.name)
             yield fail("launcher_reaches_every_host", message, plan.where, fix=fix, nodes=(first.name,))
 
 
@@ -136,9 +153,12 @@ def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> I
         except FactMissing:
             continue
         if listed != right:
-            message = (
-                f"every node gets the address {listed}, which `hostname -I` prints first on {first.name}; the others"
-                f" reach it at {right}"
+            message = said(
+                "every node gets the address {listed}, which `hostname -I` prints first on {name}; the "
+                "others reach it at {right}",
+                listed,
+                first.name,
+                right,
             )
             fix = f"--master_addr={right}"
             if plan.launcher is ACCELERATE:
@@ -162,12 +182,18 @@ def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Fin
         if len(cluster) > 1 and holders and not any(_recognises(node, address.value) for node in holders):
             holder = holders[0]
             own = ", ".join(holder.identity.hostname_addresses) or "unknown"
-            message = (
-                f"no node takes the endpoint {address.value} for its own: {holder.name} has the address, and its host"
-                f" name {holder.identity.hostname} is {own}; every node connects and no node listens"
+            message = said(
+                "no node takes the endpoint {value} for its own: {name} has the address, and its host name "
+                "{hostname} is {own}; every node connects and no node listens",
+                address.value,
+                holder.name,
+                holder.identity.hostname,
+                own,
             )
             name = holder.identity.hostname if holder.identity.has_plain_name else "<its hostname>"
-            fix = f"`{address.value} {name}` in /etc/hosts of {holder.name}, before its other lines"
+            fix = said(
+                "`{value} {name}` in /etc/hosts of {name2}, before its other lines", address.value, name, holder.name
+            )
             yield fail("rendezvous_endpoint_is_recognised", message, address.where, fix=fix, nodes=(holder.name,))
 
 
@@ -199,7 +225,11 @@ def compile_finds_a_compiler(files: LaunchFiles, cluster: Cluster) -> Iterable[F
             except FactMissing:
                 continue
         if without:
-            message = f"torch.compile (inductor) finds no compiler ({', '.join(sorted(COMPILERS))}) on {fold(without)}"
+            message = said(
+                "torch.compile (inductor) finds no compiler ({COMPILERS}) on {without}",
+                ", ".join(sorted(COMPILERS)),
+                fold(without),
+            )
             fix = "apt-get install gcc g++ on the nodes named, or dynamo_backend: 'NO'"
             yield fail("compile_finds_a_compiler", message, where, fix=fix, nodes=tuple(without))
 
@@ -251,9 +281,15 @@ def offload_fits_memory(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
             except FactMissing:
                 continue
         if small:
-            message = (
-                f"the optimizer of {size.value:g} billion parameters is offloaded: {needed:.0f} GiB on each of"
-                f" {cluster.hosts} nodes ({STATE_BYTES} bytes a parameter); {fold(small)} has {min(small.values()):.0f}"
+            message = said(
+                "the optimizer of {value:g} billion parameters is offloaded: {needed:.0f} GiB on each of "
+                "{hosts} nodes ({STATE_BYTES} bytes a parameter); {small} has {min:.0f}",
+                size.value,
+                needed,
+                cluster.hosts,
+                STATE_BYTES,
+                fold(small),
+                min(small.values()),
             )
             fix = "offload_optimizer_device: nvme or none, more nodes, or nodes with more memory"
             yield warn("offload_fits_memory", message, held, size.where, fix=fix, nodes=tuple(small))
@@ -299,16 +335,22 @@ def servers_tell_the_right_address(files: LaunchFiles, cluster: Cluster) -> Iter
             if not routes:
                 without.append(node.name)
             elif training not in routes:
-                elsewhere[node.name] = f"{', '.join(sorted(routes))} (training: {training})"
+                elsewhere[node.name] = said("{routes} (training: {training})", ", ".join(sorted(routes)), training)
         if elsewhere:
             ways = next(iter(elsewhere.values()))
-            message = (
-                f"{plan.launcher.name} tells the others the address of the default route: {ways} on {fold(elsewhere)}"
+            message = said(
+                "{name} tells the others the address of the default route: {ways} on {elsewhere}",
+                plan.launcher.name,
+                ways,
+                fold(elsewhere),
             )
-            fix = f"export VLLM_HOST_IP={cluster[next(iter(elsewhere))].address_for_peers()}, each node its own"
+            fix = said(
+                "export VLLM_HOST_IP={address_for_peers}, each node its own",
+                cluster[next(iter(elsewhere))].address_for_peers(),
+            )
             yield warn("servers_tell_the_right_address", message, plan.where, fix=fix, nodes=tuple(elsewhere))
         if without and plan.launcher.name == "vllm":
-            message = f"vLLM finds a node's address by its default route, and {fold(without)} has none"
+            message = said("vLLM finds a node's address by its default route, and {without} has none", fold(without))
             fix = "export VLLM_HOST_IP=<this node's address>"
             yield warn("servers_tell_the_right_address", message, plan.where, fix=fix, nodes=tuple(without))
 

@@ -15,6 +15,7 @@ from preflight.launch.field import Sourced, firm, value_of, written
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.rules.groups import groups
 from preflight.ledger.findings import Finding
+from preflight.said import joined, said
 
 
 def nodes_are_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
@@ -35,11 +36,17 @@ def nodes_are_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
         if not (fewest if fewest is not None else nodes.value) <= count <= nodes.value and not (
             nodes.value == 1 and count == 1
         ):
-            message = (
-                f"{nodes.value} node{'s' * (nodes.value != 1)} in the file, {count} host{'s' * (count != 1)} in --hosts"
+            message = said(
+                "{value} node{s} in the file, {count} host{s2} in --hosts",
+                nodes.value,
+                "s" * (nodes.value != 1),
+                count,
+                "s" * (count != 1),
             )
             name = plan.launcher.field_names.nodes or "nodes"
-            fix = f"{name}: {count} in every file, or --hosts with the {nodes.value} of the job"
+            fix = said(
+                "{name}: {count} in every file, or --hosts with the {value} of the job", name, count, nodes.value
+            )
             yield fail("nodes_are_the_hosts", message, nodes.where, fix=fix)
 
 
@@ -61,7 +68,9 @@ def ranks_are_complete(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
             and plan.start == "each node"
         ):
             missing = ", ".join(str(other) for other in range(min(size, 64)) if other != rank.value)
-            message = f"the file of rank {rank.value} of {size} alone: those of {missing} are not given"
+            message = said(
+                "the file of rank {value} of {size} alone: those of {missing} are not given", rank.value, size, missing
+            )
             yield fail("every_node_has_its_file", message, rank.where, fix="give --launch once for each node's file")
 
 
@@ -76,24 +85,27 @@ def address_is_rank_0s(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
             continue
         owners = [node.name for node in cluster if _owns(node, address.value)]
         right = first.address_for_peers()
-        fix = f"{right} (the address of {first.name})"
+        fix = said("{right} (the address of {name})", right, first.name)
         if not owners and _is_ip(address.value) and not _is_of_their_networks(cluster, address.value):
-            message = (
-                f"the master address {address.value} belongs to no host of --hosts, and lies in none of their networks"
+            message = said(
+                "the master address {value} belongs to no host of --hosts, and lies in none of their networks",
+                address.value,
             )
-            reason = f"{message}: right only where a service or NAT leads to {first.name}"
+            reason = said("{message}: right only where a service or NAT leads to {name}", message, first.name)
             yield warn("master_address_is_rank_0s", reason, address.where, fix=fix, nodes=(first.name,))
         elif not owners and _is_ip(address.value):
-            message = f"the master address {address.value} belongs to no host of --hosts"
+            message = said("the master address {value} belongs to no host of --hosts", address.value)
             yield fail("master_address_is_rank_0s", message, address.where, fix=fix, nodes=(first.name,))
         elif owners and first.name not in owners and value_of(plan.rendezvous) != "c10d":
-            message = (
-                f"the master address {address.value} belongs to {fold(owners)}; rank 0 runs on {first.name}, the"
-                " first host"
+            message = said(
+                "the master address {value} belongs to {owners}; rank 0 runs on {name}, the first host",
+                address.value,
+                fold(owners),
+                first.name,
             )
             yield fail("master_address_is_rank_0s", message, address.where, fix=fix, nodes=tuple(owners))
         elif len(owners) > 1:
-            message = f"{fold(owners)} all take the master address {address.value} for their own"
+            message = said("{owners} all take the master address {value} for their own", fold(owners), address.value)
             yield fail("master_address_is_rank_0s", message, address.where, fix=fix, nodes=tuple(owners))
         elif owners and _is_ip(address.value):
             yield from _on_training(address, cluster[owners[0]])
@@ -103,8 +115,11 @@ def _on_training(address: Sourced[str], node: NodeFacts) -> Iterable[Finding]:
     try:
         interface = node.network.training_interface
         if not interface.holds_any([address.value]):
-            message = (
-                f"the master address {address.value} is not on {interface.name}, the training interface of {node.name}"
+            message = said(
+                "the master address {value} is not on {name}, the training interface of {name2}",
+                address.value,
+                interface.name,
+                node.name,
             )
             yield warn(
                 "master_address_is_on_the_training_interface",
@@ -172,11 +187,13 @@ def port_is_free(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
         if holders:
             program = holders[0].program
             by = "" if isinstance(program, Missing) else f" ({program})"
-            message = f"port {port.value} is in use on {owner.name}{by}"
+            message = said("port {value} is in use on {name}{by}", port.value, owner.name, by)
             fix = _with_a_free_port(plan, owner)
             yield fail("master_port_is_free", message, port.where, fix=fix, nodes=(owner.name,))
         if low <= port.value <= high and not 32768 <= port.value <= 60999:
-            message = f"port {port.value} is in the ephemeral range {low}-{high} of {owner.name}"
+            message = said(
+                "port {value} is in the ephemeral range {low}-{high} of {name}", port.value, low, high, owner.name
+            )
             fix = _with_a_free_port(plan, owner)
             yield warn("master_port_is_not_ephemeral", message, port.where, fix=fix, nodes=(owner.name,))
 
@@ -191,7 +208,12 @@ def _free_port(node: NodeFacts) -> int:
 
 def _with_a_free_port(plan: Plan, node: NodeFacts) -> str:
     """The port that is free there, under the name that the launcher has for it."""
-    return f"{plan.field_names.port}: {_free_port(node)} in every file; that port is free on {node.name}"
+    return said(
+        "{port}: {free_port} in every file; that port is free on {name}",
+        plan.field_names.port,
+        _free_port(node),
+        node.name,
+    )
 
 
 def _own_nodes(plan: Plan, cluster: Cluster) -> tuple[str, ...]:
@@ -208,11 +230,11 @@ def _with_processes(plan: Plan, counts: dict[str, int], cluster: Cluster) -> str
     """The number of processes that all nodes have GPUs for, as the launcher wants it written."""
     each = min(counts.values())
     if plan.launcher.name == "accelerate":
-        return f"num_processes: {each * cluster.hosts} ({each} on every node)"
+        return said("num_processes: {each} ({each2} on every node)", each * cluster.hosts, each)
     return (
         f"--nproc_per_node={each}"
         if plan.launcher.name == "torchrun"
-        else f"{each} process{'es' * (each != 1)} on each node"
+        else said("{each} process{s} on each node", each, "es" * (each != 1))
     )
 
 
@@ -249,10 +271,18 @@ def _world_counts_nodes(plan: Plan, counts: dict[str, int], cluster: Cluster) ->
         return
     yield warn(
         "world_size_counts_processes",
-        f"WORLD_SIZE={plan.world_size.value} counts nodes: {sum(idle.values())} GPUs stay idle ({fold(idle)})",
+        said(
+            "WORLD_SIZE={value} counts nodes: {sum} GPUs stay idle ({idle})",
+            plan.world_size.value,
+            sum(idle.values()),
+            fold(idle),
+        ),
         plan.world_size.where,
-        fix=f"WORLD_SIZE={sum(counts.values())}, and a process for each GPU: RANK 0 to {sum(counts.values()) - 1},"
-        " LOCAL_RANK counted on each node from 0",
+        fix=said(
+            "WORLD_SIZE={sum}, and a process for each GPU: RANK 0 to {sum2}, LOCAL_RANK counted on each node from 0",
+            sum(counts.values()),
+            sum(counts.values()) - 1,
+        ),
         nodes=tuple(idle),
     )
 
@@ -266,15 +296,22 @@ def _processes_beside_gpus(
     short = tuple(name for name, count in here.items() if count < each.value)
     spare = tuple(name for name, count in here.items() if count > each.value)
     if short:
-        having = ", ".join(f"{counts[name]} on {name}" for name in short[:4])
-        message = f"{each.value} process{'es' * (each.value != 1)} on each node, and fewer GPUs: {having}"
+        having = joined([said("{counts} on {name}", counts[name], name) for name in short[:4]], ", ")
+        message = said(
+            "{value} process{s} on each node, and fewer GPUs: {having}", each.value, "es" * (each.value != 1), having
+        )
         fix = _with_processes(plan, counts, cluster)
         yield fail("processes_fit_gpus", message, each.where, fix=fix, nodes=short)
     elif spare and value_of(plan.device_ids) in (None, "all", ""):
         idle_gpus = sum(counts[name] - each.value for name in spare)
-        message = (
-            f"{each.value} process{'es' * (each.value != 1)} on each node;"
-            f" {idle_gpus} GPU{'s' * (idle_gpus != 1)} of {fold(spare)} stay{'s' * (idle_gpus == 1)} idle"
+        message = said(
+            "{value} process{s} on each node; {idle_gpus} GPU{s2} of {spare} stay{s3} idle",
+            each.value,
+            "es" * (each.value != 1),
+            idle_gpus,
+            "s" * (idle_gpus != 1),
+            fold(spare),
+            "s" * (idle_gpus == 1),
         )
         fix = _with_processes(plan, counts, cluster)
         yield warn("processes_fit_gpus", message, each.where, fix=fix, nodes=spare)

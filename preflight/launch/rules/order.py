@@ -11,6 +11,7 @@ from preflight.launch.field import Sourced, firm
 from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, fail, numbered, problem
 from preflight.launch.rules.groups import apart
 from preflight.ledger.findings import Finding, Verdict, Where
+from preflight.said import said
 
 PLAIN_HOSTS = re.compile(r"[A-Za-z0-9][\w.,\[\]-]*")
 READS_NOTHING = {"-n", "-f", "-fn", "-nf"}
@@ -35,19 +36,23 @@ def nodes_start_side_by_side(script: ScriptFile) -> Iterable[Finding]:
     for plan in waiting:
         at_once, nodes = _at_once(plan.wrapper), firm(plan.fewest_nodes) or firm(plan.nodes)
         if at_once is not None and nodes is not None and at_once < nodes:
-            message = f"xargs starts {at_once} at once, and each waits for the other nodes of {nodes}"
-            yield fail("every_node_is_started", message, plan.where, fix=f"xargs -P {nodes}")
+            message = said(
+                "xargs starts {at_once} at once, and each waits for the other nodes of {nodes}", at_once, nodes
+            )
+            yield fail("every_node_is_started", message, plan.where, fix=said("xargs -P {nodes}", nodes))
             return
     here = [plan for plan in numbered(waiting) if not plan.wraps & {"srun", "mpirun", "pdsh", "clush", "kubectl"}]
     here = [plan for plan in here if not {"docker", "service"} <= plan.wraps]  # a swarm runs it, nobody waits
     meeting = {(firm(plan.master_address), firm(plan.master_port)) for plan in here}
     if len(here) > 1 and len(meeting) == 1 and here[0].loop == "":
-        message = (
-            f"the script waits here for node {firm(here[0].node_rank)}, which waits for node {firm(here[1].node_rank)}"
+        message = said(
+            "the script waits here for node {firm}, which waits for node {firm2}",
+            firm(here[0].node_rank),
+            firm(here[1].node_rank),
         )
         yield fail(
             "every_node_is_started",
-            f"{message}: that is started only when this has ended",
+            said("{message}: that is started only when this has ended", message),
             here[0].where,
             here[1].where,
             fix="& behind the command, and `wait` at the end",
@@ -76,16 +81,18 @@ def every_node_is_logged_in_to(script: ScriptFile) -> Iterable[Finding]:
         return
     size, nodes = sizes.pop(), plans[0].nodes
     if size is not None and nodes is not None and size > len(plans):
-        message = (
-            f"{plans[0].launcher.field_names.nodes} {size}, and the loop starts {len(plans)}:"
-            " they wait for the others forever"
+        message = said(
+            "{nodes} {size}, and the loop starts {plans}: they wait for the others forever",
+            plans[0].launcher.field_names.nodes,
+            size,
+            len(plans),
         )
         yield fail(
             "every_node_is_started",
             message,
             nodes.where,
             plans[0].where,
-            fix=f"{len(plans)}, or the hosts that are missing",
+            fix=said("{plans}, or the hosts that are missing", len(plans)),
         )
 
 
@@ -100,8 +107,10 @@ def every_named_host_is_a_node(script: ScriptFile) -> Iterable[Finding]:
         return
     if plan.spans_nodes and fewest is not None and not fewest <= hosts <= nodes.value:
         by = next(name for name in ("pdsh", "clush") if name in plan.wraps)
-        message = f"{plan.launcher.field_names.nodes} {nodes.value}, and {by} starts {hosts}"
-        fix = f"{plan.launcher.field_names.nodes} {hosts}, or -w with {nodes.value} hosts"
+        message = said(
+            "{nodes} {value}, and {by} starts {hosts}", plan.launcher.field_names.nodes, nodes.value, by, hosts
+        )
+        fix = said("{nodes} {hosts}, or -w with {value} hosts", plan.launcher.field_names.nodes, hosts, nodes.value)
         yield fail("every_node_is_started", message, nodes.where, plan.where, fix=fix)
 
 
@@ -134,8 +143,9 @@ def steps_are_waited_for(files: LaunchFiles) -> Iterable[Finding]:
         is_of_slurm = script.slurm is not None and script.slurm.options
         system = "Slurm" if is_of_slurm else held.system if held is not None else ""
         if system and started:
-            message = (
-                f"the batch script ends here without `wait`: {system} ends the job with all that runs in the background"
+            message = said(
+                "the batch script ends here without `wait`: {system} ends the job with all that runs in the background",
+                system,
             )
             yield fail("every_node_is_started", message, Where(script.marks.file, last[0].line), fix="wait")
 
@@ -149,7 +159,12 @@ def _several(plan: Plan) -> bool:
 def jobs_are_told_apart(files: LaunchFiles) -> Iterable[Finding]:
     """Files that look like those of one job, and differ in more than one thing, are judged each by itself."""
     for one, other, differences in apart(files):
-        message = f"{other.where.file}: taken for another job than {one.where.file}: they differ in {differences}"
+        message = said(
+            "{file}: taken for another job than {file2}: they differ in {differences}",
+            other.where.file,
+            one.where.file,
+            differences,
+        )
         yield problem(Verdict.SKIP, "jobs_are_told_apart", message, other.where, one.where)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from preflight.launch.field import Sourced, Unknown
 from preflight.launch.plan import Plan, fail, warn
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 SSH, PRIVILEGED, LAST = 22, 1024, 65535
 EPHEMERAL = (32768, 60999)
@@ -24,19 +25,28 @@ def port_is_valid(plan: Plan) -> Iterable[Finding]:
     name = plan.field_names.port
     if port.value == 0:
         if plan.spans_nodes:
-            message = f"{name} 0 lets each node choose its own port: the other nodes do not learn it"
+            message = said("{name} 0 lets each node choose its own port: the other nodes do not learn it", name)
             yield fail("master_port_is_valid", message, port.where, fix=f"{name}: 29500")
     elif not 0 < port.value < 65536:
-        yield fail("master_port_is_valid", f"{name} {port.value}; wanted 1-65535", port.where, fix=f"{name}: 29500")
+        yield fail(
+            "master_port_is_valid",
+            said("{name} {value}; wanted 1-65535", name, port.value),
+            port.where,
+            fix=f"{name}: 29500",
+        )
     elif port.value == SSH:
-        yield fail("master_port_is_valid", f"{name} 22 is sshd's", port.where, fix=f"{name}: 29500")
+        yield fail("master_port_is_valid", said("{name} 22 is sshd's", name), port.where, fix=f"{name}: 29500")
     elif port.value < PRIVILEGED:
-        message = f"{name} {port.value}: only root may listen on ports below {PRIVILEGED}"
+        message = said("{name} {value}: only root may listen on ports below {PRIVILEGED}", name, port.value, PRIVILEGED)
         yield warn("master_port_is_valid", message, port.where, fix=f"{name}: 29500")
     elif EPHEMERAL[0] <= port.value <= EPHEMERAL[1] and plan.may_span_nodes:
-        message = (
-            f"{name} {port.value} lies among the ports that Linux hands out by itself"
-            f" ({EPHEMERAL[0]}-{EPHEMERAL[1]}): any connection may take it first"
+        message = said(
+            "{name} {value} lies among the ports that Linux hands out by itself "
+            "({EPHEMERAL}-{EPHEMERAL2}): any connection may take it first",
+            name,
+            port.value,
+            EPHEMERAL[0],
+            EPHEMERAL[1],
         )
         yield warn("master_port_is_not_ephemeral", message, port.where, fix=f"{name}: 29500")
 
@@ -45,7 +55,7 @@ def port_is_the_same_everywhere(plan: Plan) -> Iterable[Finding]:
     """A port that every node works out for itself."""
     port = plan.master_port
     if isinstance(port, Unknown) and port.varies and plan.spans_nodes:
-        message = f"the port {port.expression} comes out different on every node"
+        message = said("the port {expression} comes out different on every node", port.expression)
         yield fail("master_port_is_the_same_everywhere", message, port.where, fix="29500, the same on every node")
 
 
@@ -57,13 +67,15 @@ def port_stays_in_range(plan: Plan) -> Iterable[Finding]:
         return
     low, high = found
     if low > LAST:
-        message = f"the port {port.expression} is {low} or more; wanted 1-65535"
+        message = said("the port {expression} is {low} or more; wanted 1-65535", port.expression, low)
         yield fail("master_port_is_valid", message, port.where, fix="$((10000 + SLURM_JOB_ID % 20000))")
     elif high >= MANY:
-        message = f"the port {port.expression} grows with the number of the job, and above 65535 it is not a port"
+        message = said(
+            "the port {expression} grows with the number of the job, and above 65535 it is not a port", port.expression
+        )
         yield warn("master_port_is_valid", message, port.where, fix="$((10000 + SLURM_JOB_ID % 20000))")
     else:
-        message = f"the port {port.expression} may come out as {high}; wanted 1-65535"
+        message = said("the port {expression} may come out as {high}; wanted 1-65535", port.expression, high)
         yield warn("master_port_is_valid", message, port.where, fix="$((10000 + SLURM_JOB_ID % 20000))")
 
 

@@ -13,6 +13,7 @@ from preflight.launch.rules.groups import Group
 from preflight.launch.text.marks import is_known
 from preflight.launch.text.options import product
 from preflight.ledger.findings import Finding, Where
+from preflight.said import joined, said
 
 RANKS_LIMIT = 100_000
 OF_A_TASK = re.compile(r"\$\{?SLURM_(NODEID|PROCID|LOCALID)\b")
@@ -45,16 +46,26 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
     for (taken, place), scripts in sharing.items():
         if len(scripts) > 1:
             name, listed = option_of(group), ", ".join(sorted(scripts)[:6])
-            message = f"{listed} name one file, {place.file}: each of them is {name} {taken}"
-            fix = f"A copy of {place.file} for each script, with {name} 0 to {len(scripts) - 1}."
+            message = said(
+                "{listed} name one file, {file}: each of them is {name} {taken}", listed, place.file, name, taken
+            )
+            fix = said(
+                "A copy of {file} for each script, with {name} 0 to {scripts}.", place.file, name, len(scripts) - 1
+            )
             unnamed = [plan.where.file for plan in group.plans if not plan.command and plan.where.file not in scripts]
             spare = [file for file in unnamed if file != place.file]
             if len(spare) == len(scripts) - 1:  # the file of every other node is there, and no script names it
                 pairs = zip(sorted(scripts)[1:], spare, strict=True)
                 written = os.path.dirname(str(group.plans[0].setting("config_file") or ""))
-                fix = "; ".join(
-                    f"--config_file {os.path.join(written, os.path.basename(config))} in {script}"
-                    for script, config in pairs
+                fix = joined(
+                    [
+                        said(
+                            "--config_file {written} in {script}",
+                            os.path.join(written, os.path.basename(config)),
+                            script,
+                        )
+                        for script, config in pairs
+                    ]
                 )
             yield fail("ranks_are_distinct", message, place, fix=fix)
             places.pop(taken, None)
@@ -62,11 +73,15 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
         in_turn = len(group.files) == 1 and len(programs[taken]) == len(where)  # training, then what judges it
         if len(where) > 1 and not in_turn and (len(set(where)) > 1 or remote):
             name = option_of(group)
-            message = (
-                f"{name} {taken} is given {len(where)} times: {', '.join(f'{w.file}:{w.line}' for w in where[:6])}"
+            message = said(
+                "{name} {taken} is given {where} times: {w}",
+                name,
+                taken,
+                len(where),
+                ", ".join(f"{w.file}:{w.line}" for w in where[:6]),
             )
             own = next(open_ranks, None)
-            fix = f"{name}: {own}" if own is not None else f"give each file its own {name}"
+            fix = said("{name}: {own}", name, own) if own is not None else said("give each file its own {name}", name)
             if len(set(where)) == 1:  # a loop, or a function that is called for every node
                 fix = f"a {name} of its own in every turn: {name}=$i, with i=$((i + 1)) behind it"
             yield fail("ranks_are_distinct", message, *where, fix=fix)
@@ -83,22 +98,27 @@ def every_rank_is_there(group: Group) -> Iterable[Finding]:
     missing = [rank for rank in range(size) if rank not in ranks]
     name = option_of(group)
     if len(group.files) > size and not group.reads_rank:
-        message = f"{len(group.files)} files, and the job has {size} node{'s' * (size != 1)}"
+        message = said("{files} files, and the job has {size} node{s}", len(group.files), size, "s" * (size != 1))
         yield fail(
             "every_node_has_its_file",
             message,
             *where,
-            fix=f"A set of {size} file{'s' * (size != 1)}, {name} 0 to {size - 1}.",
+            fix=said("A set of {size} file{s}, {name} 0 to {size2}.", size, "s" * (size != 1), name, size - 1),
         )
     elif missing and len(ranks) == len(group.plans):
         listed = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
-        message = f"{name} {listed} of 0 to {size - 1} is in no file"
+        message = said("{name} {listed} of 0 to {size} is in no file", name, listed, size - 1)
         yield fail(
             "every_node_has_its_file",
             message,
             *where,
-            fix=f"Give the files of all {size} {'processes' if group.reads_rank else 'nodes'}; where there are only "
-            f"these {len(group.plans)}, they wait for the others forever: write {len(group.plans)} for {size}.",
+            fix=said(
+                "Give the files of all {size} {reads_rank}; where there are only these {plans}, they wait "
+                "for the others forever: write {plans} for {size}.",
+                size,
+                "processes" if group.reads_rank else "nodes",
+                len(group.plans),
+            ),
         )
 
 
@@ -109,12 +129,25 @@ def rank_is_in_range(plan: Plan) -> Iterable[Finding]:
         if not isinstance(rank, Sourced) or rank.origin == "tool":
             continue
         if rank.value < 0:
-            yield fail("rank_is_in_range", f"{name} {rank.value}; ranks begin at 0", rank.where, fix="0")
+            yield fail(
+                "rank_is_in_range", said("{name} {value}; ranks begin at 0", name, rank.value), rank.where, fix="0"
+            )
         elif isinstance(size, Sourced) and size.origin != "environment" and rank.value >= size.value > 0:
             if size.origin == "tool" and plan.launcher.default_nodes_count and rank.value > 0:
                 continue  # num_machines_is_given tells it
-            message = f"{name} {rank.value} with {size.value} {what}; ranks are 0 to {size.value - 1}"
-            fix = f"0 to {size.value - 1}" if size.value > 1 else f"{rank.value + 1} {what} or more, in every file"
+            message = said(
+                "{name} {value} with {value2} {what}; ranks are 0 to {value3}",
+                name,
+                rank.value,
+                size.value,
+                what,
+                size.value - 1,
+            )
+            fix = (
+                said("0 to {value}", size.value - 1)
+                if size.value > 1
+                else said("{value} {what} or more, in every file", rank.value + 1, what)
+            )
             yield fail("rank_is_in_range", message, rank.where, size.where, fix=fix)
 
 
@@ -131,13 +164,16 @@ def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
     if misled:
         field = plan.environment[misled[0]]
         place = field.where if field is not None else plan.where
-        message = (
-            f"{misled[0]} is set, and {plan.launcher.name} reads --node_rank (or PET_NODE_RANK): every node becomes"
-            " node 0"
+        message = said(
+            "{misled} is set, and {name} reads --node_rank (or PET_NODE_RANK): every node becomes node 0",
+            misled[0],
+            plan.launcher.name,
         )
         yield fail("rank_is_read_where_it_is_set", message, plan.where, place, fix=f"--node_rank=${misled[0]}")
         return
-    message = f"{firm(plan.nodes)} nodes with a static rendezvous and no --node_rank: every node becomes node 0"
+    message = said(
+        "{firm} nodes with a static rendezvous and no --node_rank: every node becomes node 0", firm(plan.nodes)
+    )
     yield fail(
         "static_rendezvous_has_node_ranks",
         message,
@@ -156,29 +192,48 @@ def tasks_are_numbered_apart(plan: Plan) -> Iterable[Finding]:
     by_slurm = "srun" in plan.wraps and not plan.is_one_step
     is_for_all = plan.wraps & TO_ALL and not plan.loop and not plan.in_background
     if by_slurm and isinstance(rank, Unknown) and not rank.per_node and OF_A_TASK.search(rank.expression):
-        message = (
-            f"{option} {rank.expression} is worked out in the batch script, where it is 0: every node becomes node 0"
+        message = said(
+            "{option} {expression} is worked out in the batch script, where it is 0: every node becomes node 0",
+            option,
+            rank.expression,
         )
         fix = f"srun bash -c '{plan.launcher.name} ... {option} {rank.expression} ...', in single quotes"
         yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
     elif isinstance(rank, Unknown) and WITHIN_A_NODE.fullmatch(rank.expression) and (by_slurm or is_for_all):
-        message = f"{option} {rank.expression} counts within a node, from 0 on each: every node becomes node 0"
+        message = said(
+            "{option} {expression} counts within a node, from 0 on each: every node becomes node 0",
+            option,
+            rank.expression,
+        )
         fix = f"{option}=$SLURM_NODEID" if by_slurm else f"{option}=$OMPI_COMM_WORLD_RANK"
         yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
     elif isinstance(rank, Sourced) and rank.origin == "tool" and (by_slurm or is_for_all) and not plan.is_opaque:
         # a default_config.yaml of each node may say another
         tell = fail if by_slurm or plan.setting("config_file") else warn
-        message = (
-            f"no {option}, and one command starts all {firm(plan.nodes)} nodes: {plan.launcher.name} takes"
-            f" {rank.value} on each of them"
+        message = said(
+            "no {option}, and one command starts all {firm} nodes: {name} takes {value} on each of them",
+            option,
+            firm(plan.nodes),
+            plan.launcher.name,
+            rank.value,
         )
         number = "$SLURM_NODEID" if by_slurm else "$OMPI_COMM_WORLD_RANK"
-        fix = f"{plan.launcher.name} ... --rdzv_backend c10d, or {option} {number} inside `bash -c '...'`"
+        fix = said(
+            "{name} ... --rdzv_backend c10d, or {option} {number} inside `bash -c '...'`",
+            plan.launcher.name,
+            option,
+            number,
+        )
         yield tell("static_rendezvous_has_node_ranks", message, plan.where, fix=fix)
     elif isinstance(rank, Sourced) and rank.origin == "written" and (by_slurm or is_for_all):
-        message = f"{option} {rank.value} on every node: one command starts all {firm(plan.nodes)} of them"
+        message = said(
+            "{option} {value} on every node: one command starts all {firm} of them",
+            option,
+            rank.value,
+            firm(plan.nodes),
+        )
         own = "$SLURM_NODEID" if by_slurm else "$PBS_NODENUM" if "pbsdsh" in plan.wraps else "$OMPI_COMM_WORLD_RANK"
-        fix = f"{option}={own} inside `bash -c '...'`"
+        fix = said("{option}={own} inside `bash -c '...'`", option, own)
         yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
 
 
@@ -196,7 +251,9 @@ def loops_count_their_nodes(files: LaunchFiles) -> Iterable[Finding]:
         lines = files.texts.get(rank.file, "").split("\n")
         line = lines[rank.line - 1] if rank.line <= len(lines) else ""
         if re.search(rf"{re.escape(option)}[= ]+[\"']?{rank.value}\b", line):
-            message = f"{option} {rank.value} for every host of the loop: all of them are node {rank.value}"
+            message = said(
+                "{option} {value} for every host of the loop: all of them are node {value}", option, rank.value
+            )
             yield fail("ranks_are_distinct", message, rank.where, fix=f"{option}=$i, with i=$((i + 1)) in the loop")
 
 
@@ -220,7 +277,11 @@ def local_rank_is_free(group: Group) -> Iterable[Finding]:
             and not plans[0].is_logged_in
             and len({value_of(plan.rank) for plan in plans}) == len(plans)
         ):
-            message = f"LOCAL_RANK {fixed[0].value} for {len(plans)} processes of one node: all of them take one GPU"
+            message = said(
+                "LOCAL_RANK {value} for {plans} processes of one node: all of them take one GPU",
+                fixed[0].value,
+                len(plans),
+            )
             fix = "LOCAL_RANK=$i, counted on each node from 0"
             yield fail("local_rank_is_not_fixed", message, fixed[0].where, fix=fix)
 
@@ -232,11 +293,15 @@ def slurm_local_rank(plan: Plan) -> Iterable[Finding]:
     tasks = firm(plan.slurm.number("ntasks_per_node", "ntasks"))
     for name, value, right in (("LOCAL_RANK", plan.local_rank, "SLURM_LOCALID"), ("RANK", plan.rank, "SLURM_PROCID")):
         if isinstance(value, Unknown) and not value.per_node and OF_A_TASK.search(value.expression):
-            message = f"{name}={value.expression} is worked out in the batch script, where it is 0, for every task"
+            message = said(
+                "{name}={expression} is worked out in the batch script, where it is 0, for every task",
+                name,
+                value.expression,
+            )
             fix = f"srun bash -c '{name}=${right} python ...', in single quotes"
             yield fail("local_rank_is_not_fixed", message, value.where, fix=fix)
         if isinstance(value, Sourced) and value.origin == "written" and (tasks or 1) > 1:
-            message = f"{name}={value.value} is the same in all {tasks} tasks of srun"
+            message = said("{name}={value} is the same in all {tasks} tasks of srun", name, value.value, tasks)
             yield fail("local_rank_is_not_fixed", message, value.where, fix=f"{name}=${right} inside the task")
 
 
@@ -255,16 +320,20 @@ def rank_is_of_a_process(plan: Plan) -> Iterable[Finding]:
     if not plan.launcher.numbers_processes or not plan.launcher.starts_all_nodes:
         return
     if isinstance(size, Unknown) and SIZE_OF_A_NODE.fullmatch(size.expression) and plan.spans_nodes:
-        message = f"WORLD_SIZE={size.expression} counts the processes of one node, and there are {firm(plan.nodes)}"
+        message = said(
+            "WORLD_SIZE={expression} counts the processes of one node, and there are {firm}",
+            size.expression,
+            firm(plan.nodes),
+        )
         yield fail("world_size_counts_processes", message, size.where, fix="WORLD_SIZE=$OMPI_COMM_WORLD_SIZE")
     if not isinstance(rank, Unknown):
         return
     each = firm(tasks_of_node(plan)) if plan.slurm is not None else firm(plan.processes_per_node)
     right = plan.launcher.field_names.rank
     if OF_A_NODE.fullmatch(rank.expression) and (each or 1) > 1:
-        message = f"RANK={rank.expression} is the same in all {each} processes of a node"
+        message = said("RANK={expression} is the same in all {each} processes of a node", rank.expression, each)
     elif WITHIN_A_NODE.fullmatch(rank.expression) and plan.spans_nodes:
-        message = f"RANK={rank.expression} begins at 0 on each of {firm(plan.nodes)} nodes"
+        message = said("RANK={expression} begins at 0 on each of {firm} nodes", rank.expression, firm(plan.nodes))
     else:
         return
     yield fail("ranks_are_distinct", message, rank.where, fix=f"RANK=${right}")
@@ -278,7 +347,7 @@ def slurm_world_size(plan: Plan) -> Iterable[Finding]:
     tasks = slurm.number("ntasks") or product(slurm.number("nodes"), slurm.number("ntasks_per_node"))
     if not isinstance(tasks, Sourced) or tasks.value == size.value or size.origin != "written":
         return
-    message = f"WORLD_SIZE={size.value}, and srun starts {tasks.value} tasks"
+    message = said("WORLD_SIZE={value}, and srun starts {value2} tasks", size.value, tasks.value)
     tell = fail if plan.rank is not None else warn  # a program may count the ranks by Slurm's own variables
     yield tell("world_size_counts_processes", message, size.where, tasks.where, fix="WORLD_SIZE=$SLURM_NTASKS")
 
@@ -303,9 +372,10 @@ def world_size_counts_processes(group: Group) -> Iterable[Finding]:
         ):
             if value_of(plan.master_address) in ("localhost", "127.0.0.1") or "ssh" in plan.wraps:
                 continue
-            message = (
-                f"WORLD_SIZE={size.value} counts processes, and each node starts one (LOCAL_RANK=0):"
-                " where nodes have several GPUs all but one stay idle"
+            message = said(
+                "WORLD_SIZE={value} counts processes, and each node starts one (LOCAL_RANK=0): where nodes "
+                "have several GPUs all but one stay idle",
+                size.value,
             )
             fix = "torchrun --nnodes=N --nproc_per_node=GPUS, or one process for each GPU with WORLD_SIZE=N*GPUS"
             yield warn("world_size_counts_processes", message, size.where, fix=fix)

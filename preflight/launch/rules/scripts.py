@@ -12,6 +12,7 @@ from preflight.launch.text.marks import Marks, is_firm
 from preflight.launch.text.programs import actor_batches, argument_number
 from preflight.launch.text.shell import REMOTE, Command, Word, is_container
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 DOWNLOADS = (
     ("pip", "install"),
@@ -39,7 +40,7 @@ def program_is_given(plan: Plan) -> Iterable[Finding]:
     # `torchrun` among other words may be asked for its place, or its version; another program may start it by itself
     is_start = (plan.settings or " " not in plan.command) and "--launcher" not in plan.command.split()
     if is_read and is_start and plan.command and plan.launcher.name in ("torchrun", "accelerate", "deepspeed"):
-        message = f"{plan.launcher.name} is given no program and stops: the following arguments are required"
+        message = said("{name} is given no program and stops: the following arguments are required", plan.launcher.name)
         yield fail("program_is_given", message, plan.where, fix=f"{plan.launcher.name} ... train.py")
 
 
@@ -64,7 +65,9 @@ def options_are_continued(files: LaunchFiles) -> Iterable[Finding]:
                 continue
             if not OF_OPTIONS.match(here) or not OPTION.match(first) or not above or above[0] == "#":
                 continue
-            message = f"no backslash at the end of this line: the command ends here, and `{first}` runs as a command"
+            message = said(
+                "no backslash at the end of this line: the command ends here, and `{first}` runs as a command", first
+            )
             where = (Where(script.marks.file, command.line - 1), Where(script.marks.file, command.line))
             yield fail("commands_are_continued", message, *where, fix=f"{above} \\")
 
@@ -89,9 +92,10 @@ def _downloads(commands: Sequence[Command], plans: Sequence[Plan], marks: Marks)
             and command.line < last
             and not command.is_conditional
         ):
-            message = (
-                f"every node runs `{' '.join(names[:4])}` before it starts: nodes come minutes apart, and the"
-                " store times out after 10 to 15"
+            message = said(
+                "every node runs `{names}` before it starts: nodes come minutes apart, and the store times "
+                "out after 10 to 15",
+                " ".join(names[:4]),
             )
             yield warn(
                 "nodes_start_together",
@@ -147,7 +151,9 @@ def _started(commands: Sequence[Command], plans: Sequence[Plan], slurm: Slurm | 
         if plan.launcher.starts_all_nodes or plan.wraps & REMOTE or plan.is_conditional or again:
             continue
         if isinstance(nodes, Sourced) and nodes.value > 1 and (plan.spans_nodes or plan.is_by_hand):
-            message = f"the batch script runs on the first of {nodes.value} nodes only, and no srun starts the others"
+            message = said(
+                "the batch script runs on the first of {value} nodes only, and no srun starts the others", nodes.value
+            )
             number = OF_A_TASK.search(plan.node_rank.expression if isinstance(plan.node_rank, Unknown) else "")
             message += f"; in the batch script ${number[1]} is 0, each task of srun has its own" if number else ""
             yield fail("every_node_is_started", message, plan.where, nodes.where, fix=f"srun {plan.command}")
@@ -170,8 +176,9 @@ def _left_alone(commands: Sequence[Command], plans: Sequence[Plan]) -> Iterable[
         if held is None or not isinstance(nodes, Sourced) or nodes.value < 2 or not several or plan.is_conditional:
             continue
         if plan.launcher.has_agent and not plan.launcher.starts_all_nodes and not plan.is_standalone:
-            message = (
-                f"the batch script runs on the first of {nodes.value} nodes only, and nothing in it starts the others"
+            message = said(
+                "the batch script runs on the first of {value} nodes only, and nothing in it starts the others",
+                nodes.value,
             )
             fix = f"{STARTERS[held.system].format(nodes.value)} {plan.command}"
             yield fail("every_node_is_started", message, plan.where, nodes.where, fix=fix)
@@ -201,7 +208,9 @@ def _named_nodes(commands: Sequence[Command], marks: Marks, slurm: Slurm | None)
         counted = argument_number(names, "num_nodes", "num-nodes")
         by_python = command.words[0].plain.rpartition("/")[2].startswith("python") and "-m" not in names[:2]
         if by_python and counted == nodes.value and not command.is_conditional and not command.outer:
-            message = f"the batch script runs on the first of {nodes.value} nodes only, and no srun starts the others"
+            message = said(
+                "the batch script runs on the first of {value} nodes only, and no srun starts the others", nodes.value
+            )
             where = Where(marks.file, command.line)
             yield fail("every_node_is_started", message, where, nodes.where, fix=f"srun {' '.join(names)}")
             return

@@ -19,6 +19,7 @@ from preflight.launch.plan import LaunchFiles, fail, problem, warn
 from preflight.launch.rules.groups import groups
 from preflight.launch.rules.variables import RISKY
 from preflight.ledger.findings import Finding, Verdict
+from preflight.said import joined, said
 
 # Compute capability: bf16 wants Ampere (8.0), fp8 wants Ada or Hopper (8.9).
 NO_BF16 = re.compile(
@@ -60,7 +61,13 @@ def variables_fit_the_nodes(files: LaunchFiles, cluster: Cluster) -> Iterable[Fi
                 except FactMissing:
                     continue
             if without:
-                message = f"{name}={value.value} fits nothing on {fold(without)}{_has(cluster[without[0]], name)}"
+                message = said(
+                    "{name}={value} fits nothing on {without}{has}",
+                    name,
+                    value.value,
+                    fold(without),
+                    _has(cluster[without[0]], name),
+                )
                 fix = _right_values(name, [cluster[node] for node in without])
                 yield fail("variables_fit_the_nodes", message, value.where, fix=fix, nodes=tuple(without))
 
@@ -116,8 +123,10 @@ def _right_values(name: str, nodes: Iterable[NodeFacts]) -> str:
         if value:
             right.setdefault(shlex.quote(value), []).append(node.name)  # a node may call an interface anything
     if len(right) == 1:
-        return f"export {name}={next(iter(right))}"
-    return "; ".join(f"export {name}={value} on {fold(names)}" for value, names in right.items())
+        return said("export {name}={next}", name, next(iter(right)))
+    return joined(
+        [said("export {name}={value} on {names}", name, value, fold(names)) for value, names in right.items()]
+    )
 
 
 def _right_value(name: str, node: NodeFacts) -> str:
@@ -149,7 +158,9 @@ def adapters_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         nowhere = sorted(set.intersection(*missing)) if missing else []
         everything = selection.parse_patterns(value.value.strip()).entries
         if nowhere and len(nowhere) < len(everything) + value.value.strip().startswith("^"):
-            message = f"{', '.join(nowhere)} of NCCL_IB_HCA={value.value} is not an adapter of any node"
+            message = said(
+                "{nowhere} of NCCL_IB_HCA={value} is not an adapter of any node", ", ".join(nowhere), value.value
+            )
             message += _has(cluster.nodes[0], "NCCL_IB_HCA")
             yield warn("adapters_are_adapters", message, value.where)
 
@@ -164,8 +175,8 @@ def _has_gid(node: NodeFacts, text: str) -> bool:
 def _has(node: NodeFacts, name: str) -> str:
     try:
         if name.endswith("IFNAME"):
-            return f" (has {', '.join(held.name for held in node.network.interfaces)})"
-        return f" (has {', '.join(hca.name for hca in fabric.hcas(node.rdma))})"
+            return said(" (has {name})", ", ".join(held.name for held in node.network.interfaces))
+        return said(" (has {name})", ", ".join(hca.name for hca in fabric.hcas(node.rdma)))
     except FactMissing:
         return ""
 
@@ -178,11 +189,11 @@ def hostfile_is_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Find
         strangers = [host for name, host in named.items() if name not in known]
         absent = [node.name for node in cluster if not _names(node) & set(named)]
         if strangers:
-            message = f"{', '.join(host.name for host in strangers[:8])} of the hostfile is not in --hosts"
+            message = said("{name} of the hostfile is not in --hosts", ", ".join(host.name for host in strangers[:8]))
             yield fail("hostfile_is_the_hosts", message, *(host.where for host in strangers))
         if absent:
             where = hostfile.hosts[0].where if hostfile.hosts else None
-            message = f"{fold(absent)} is not in {hostfile.file}: no rank runs there"
+            message = said("{absent} is not in {file}: no rank runs there", fold(absent), hostfile.file)
             yield warn("hostfile_is_the_hosts", message, *([where] if where else []), nodes=tuple(absent))
         for name, host in named.items():
             node = known.get(name)
@@ -191,7 +202,9 @@ def hostfile_is_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Find
             except FactMissing:
                 continue
             if node is not None and gpus and isinstance(host.slots, Sourced) and host.slots.value > gpus:
-                message = f"slots={host.slots.value} for {name}, which has {gpus} GPU{'s' * (gpus != 1)}"
+                message = said(
+                    "slots={value} for {name}, which has {gpus} GPU{s}", host.slots.value, name, gpus, "s" * (gpus != 1)
+                )
                 yield fail(
                     "hostfile_slots_fit_gpus", message, host.where, fix=f"{name} slots={gpus}", nodes=(node.name,)
                 )
@@ -223,9 +236,11 @@ def precision_fits_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
                 if NO_BF16.search(model) or (precision.value == "fp8" and NO_FP8.search(model)):
                     lacking[node.name] = model
         if lacking:
-            message = (
-                f"mixed_precision {precision.value}, and {fold(lacking)} has {next(iter(lacking.values()))}, which"
-                " cannot"
+            message = said(
+                "mixed_precision {value}, and {lacking} has {next}, which cannot",
+                precision.value,
+                fold(lacking),
+                next(iter(lacking.values())),
             )
             yield fail(
                 "precision_fits_gpus", message, precision.where, fix="mixed_precision: fp16", nodes=tuple(lacking)
@@ -244,10 +259,10 @@ def deepspeed_finds_python(files: LaunchFiles, cluster: Cluster) -> Iterable[Fin
             except FactMissing:
                 continue
         if len(paths) > 1:
-            listed = "; ".join(f"{path} on {fold(names)}" for path, names in paths.items())
+            listed = joined([said("{path} on {names}", path, fold(names)) for path, names in paths.items()])
             first = next(iter(paths))
             odd = tuple(name for path, names in paths.items() if path != first for name in names)
-            message = f"DeepSpeed repeats the launching node's interpreter path on every node: {listed}"
+            message = said("DeepSpeed repeats the launching node's interpreter path on every node: {listed}", listed)
             fix = "The same environment at the same path on every node."
             yield fail("deepspeed_finds_its_python", message, plan.where, fix=fix, nodes=odd)
 
@@ -259,9 +274,11 @@ def nccl_conf_is_clean(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         nodes = tuple(node.name for node in cluster if _from_conf(node, name))
         if nodes:
             layer = cluster[nodes[0]].setting(name).layer
-            message = f"{layer} sets {name} on {fold(nodes)}: {why}"
+            message = said("{layer} sets {name} on {nodes}: {why}", layer, name, fold(nodes), why)
             place = shlex.quote(layer)
-            yield warn("nccl_variables_are_safe", message, fix=f"Delete {name} from {place}.", nodes=nodes)
+            yield warn(
+                "nccl_variables_are_safe", message, fix=said("Delete {name} from {place}.", name, place), nodes=nodes
+            )
 
 
 def _from_conf(node: NodeFacts, name: str) -> bool:
@@ -279,9 +296,11 @@ def limits_are_those_of_slurmd(files: LaunchFiles, cluster: Cluster) -> Iterable
     read_elsewhere = [node for node in cluster if _registers_memory(node) and node.identity.context != "slurm"]
     for context in dict.fromkeys(node.identity.context for node in read_elsewhere):
         nodes = tuple(node.name for node in read_elsewhere if node.identity.context == context)
-        message = (
-            f"not judged: memlock was read in a session over {context} on {fold(nodes)}, and slurmd starts the job with"
-            " limits of its own, on which RDMA depends"
+        message = said(
+            "not judged: memlock was read in a session over {context} on {nodes}, and slurmd starts the "
+            "job with limits of its own, on which RDMA depends",
+            context,
+            fold(nodes),
         )
         fix = "`preflight run --hosts slurm` inside an allocation reads them there; or `srun sh -c 'ulimit -l'`."
         yield problem(Verdict.SKIP, "limits_are_those_of_slurmd", message, started.where, nodes=nodes, fix=fix)

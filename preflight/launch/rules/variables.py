@@ -12,6 +12,7 @@ from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import LaunchFiles, Plan, Unset, fail, warn
 from preflight.launch.text.execute import LEAVING
 from preflight.ledger.findings import Finding
+from preflight.said import said
 from preflight.tables import variables as table
 from preflight.tables.variable_names import ROWS
 
@@ -53,7 +54,7 @@ def _judged(variables: Mapping[str, Field[str]], *, several: bool) -> Iterable[F
         text = value.value.strip()
         yield from _by_table(name, value)
         if name in ("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA") and re.search(r"\s", text):
-            message = f"{name}={value.value!r}: NCCL keeps blanks, and no device has one in its name"
+            message = said("{name}={value!r}: NCCL keeps blanks, and no device has one in its name", name, value.value)
             fix = f"{name}={re.sub(r'[ ,]+', ',', text)}"
             yield fail("variables_have_values_that_count", message, value.where, fix=fix)
         elif name == "NCCL_SOCKET_IFNAME" and several and HOME.fullmatch(text):
@@ -61,13 +62,13 @@ def _judged(variables: Mapping[str, Field[str]], *, several: bool) -> Iterable[F
         elif name == "NCCL_IB_HCA":
             yield from _netdevs(value)
         elif name == "GLOO_SOCKET_IFNAME" and re.search(r"[\^=\s]", value.value):
-            message = f"GLOO_SOCKET_IFNAME={value.value}: Gloo takes exact names only, no ^, = or blanks"
+            message = said("GLOO_SOCKET_IFNAME={value}: Gloo takes exact names only, no ^, = or blanks", value.value)
             yield fail("variables_have_values_that_count", message, value.where, fix="GLOO_SOCKET_IFNAME=eth0")
         elif name == "GLOO_SOCKET_IFNAME" and several and HOME.fullmatch(text):
             yield _leads_home(name, value)
         elif name == "CUDA_LAUNCH_BLOCKING" and several and text not in ("", "0"):
-            message = (
-                f"CUDA_LAUNCH_BLOCKING={text} in a job of several nodes: with it NCCL can wait for itself and hang"
+            message = said(
+                "CUDA_LAUNCH_BLOCKING={text} in a job of several nodes: with it NCCL can wait for itself and hang", text
             )
             yield warn("cuda_launches_do_not_block", message, value.where, fix="unset CUDA_LAUNCH_BLOCKING")
 
@@ -79,10 +80,12 @@ def _by_table(name: str, value: Sourced[str]) -> Iterable[Finding]:
     near = table.nearest(name) if unknown and text else ""
     if unknown and text and (near or OF_NCCL.match(name)):
         is_meant = near and table.is_misspelt(name, near) and not table.refused(near, text)
-        fix = f"{near}={text}" if is_meant else f"unset {name}"
+        fix = f"{near}={text}" if is_meant else said("unset {name}", name)
         yield warn("nccl_variables_are_known", unknown, value.where, fix=fix)
     elif name in RISKY and text not in ("", "0"):
-        yield warn("nccl_variables_are_safe", f"{name}={text} {RISKY[name]}", value.where, fix=f"unset {name}")
+        yield warn(
+            "nccl_variables_are_safe", f"{name}={text} {RISKY[name]}", value.where, fix=said("unset {name}", name)
+        )
     refused = "" if name in JUDGED_ELSEWHERE else table.refused(name, text)
     if refused:
         tell = warn if name in table.HARMLESS else fail
@@ -97,7 +100,7 @@ def _possible(name: str, text: str) -> str:
         return f"{name}={switched}"
     if re.fullmatch(r"\d{1,9}", text) and kind.low is not None and kind.high is not None:
         return f"{name}={min(max(int(text), kind.low), kind.high)}"
-    return f"unset {name}"
+    return said("unset {name}", name)
 
 
 # Interfaces of the kernel, as systemd names them; adapters are mlx5_0, bnxt_re1, irdma0, rocep1s0, ibp24s0.
@@ -111,7 +114,7 @@ def _netdevs(value: Sourced[str]) -> Iterable[Finding]:
     if not odd or any(re.match(r"ibp\d|ibs\d", entry) for entry in odd):
         return
     what = "excludes no adapter" if value.value.strip().startswith("^") else "chooses no adapter"
-    message = f"{', '.join(odd)} in NCCL_IB_HCA={value.value} is an interface's name: it {what}"
+    message = said("{odd} in NCCL_IB_HCA={value} is an interface's name: it {what}", ", ".join(odd), value.value, what)
     tell = fail if len(odd) == len(entries) and not value.value.strip().startswith("^") else warn
     yield tell("adapters_are_adapters", message, value.where, fix="NCCL_IB_HCA=mlx5_0, as `ibv_devices` lists them")
 
@@ -121,8 +124,8 @@ HOME = re.compile(r"=?(lo|docker\d*|docker_gwbridge|virbr\d*|lxcbr\d*|lxdbr\d*|p
 
 
 def _leads_home(name: str, value: Sourced[str]) -> Finding:
-    message = f"{name}={value.value.strip()}: no other node is reached over it"
-    return fail("interface_leads_to_other_nodes", message, value.where, fix=f"unset {name}")
+    message = said("{name}={strip}: no other node is reached over it", name, value.value.strip())
+    return fail("interface_leads_to_other_nodes", message, value.where, fix=said("unset {name}", name))
 
 
 def variables_are_exported(plan: Plan) -> Iterable[Finding]:
@@ -145,9 +148,9 @@ def variables_are_exported(plan: Plan) -> Iterable[Finding]:
         if value is not None and not any(name.lower() in word.lower() for word in reads):
             yield fail(
                 "variables_are_exported",
-                f"{name} is set and not exported: the program does not see it",
+                said("{name} is set and not exported: the program does not see it", name),
                 value.where,
-                fix=f"export {name}={value_of(value) or '...'}",
+                fix=said("export {name}={value_of}", name, value_of(value) or "..."),
             )
 
 
@@ -163,15 +166,20 @@ def inner_shells_see_variables(plan: Plan) -> Iterable[Finding]:
         if held is None and leaving:
             held = plan.environment.get(value.hidden)  # what is exported does not go along either
         if held is not None and leaving:
-            message = (
-                f"{value.hidden} is set here, and the shell of the other node does not know it:"
-                " within '...' it is not filled in"
+            message = said(
+                "{hidden} is set here, and the shell of the other node does not know it: within '...' it is "
+                "not filled in",
+                value.hidden,
             )
-            fix = f'{leaving[0]} HOST "...", in double quotes'
+            fix = said('{leaving} HOST "...", in double quotes', leaving[0])
             yield fail("variables_are_exported", message, held.where, value.where, fix=fix)
         elif held is not None:
-            message = f"{value.hidden} is set and not exported: the shell of `bash -c '...'` does not see it"
-            yield fail("variables_are_exported", message, held.where, value.where, fix=f"export {value.hidden}")
+            message = said(
+                "{hidden} is set and not exported: the shell of `bash -c '...'` does not see it", value.hidden
+            )
+            yield fail(
+                "variables_are_exported", message, held.where, value.where, fix=said("export {hidden}", value.hidden)
+            )
 
 
 def needed_variables_are_set(plan: Plan) -> Iterable[Finding]:
@@ -188,9 +196,9 @@ def needed_variables_are_set(plan: Plan) -> Iterable[Finding]:
         if name not in plan.environment and name not in plan.unexported and (firm(plan.world_size) or 1) > 1:
             yield tell(
                 "variables_are_set",
-                f"RANK and WORLD_SIZE are set and {name} is not: init_process_group stops",
+                said("RANK and WORLD_SIZE are set and {name} is not: init_process_group stops", name),
                 plan.where,
-                fix=f"export {name}=...",
+                fix=said("export {name}=...", name),
             )
 
 
@@ -212,13 +220,15 @@ def deepspeed_exports(files: LaunchFiles) -> Iterable[Finding]:
             left.pop(own, None)
         if left and str(plan.setting("launcher") or "pdsh").lower() != "slurm":
             are = "are" if len(left) > 1 else "is"
-            message = (
-                f"{', '.join(left)} {are} exported on this node only: DeepSpeed hands on {', '.join(EXPORTED)}*"
-                " and what .deepspeed_env holds"
+            message = said(
+                "{left} {are} exported on this node only: DeepSpeed hands on {EXPORTED}* and what .deepspeed_env holds",
+                ", ".join(left),
+                are,
+                ", ".join(EXPORTED),
             )
             lines = ", ".join(f"{name}={value_of(value) or '...'}" for name, value in left.items())
             each = ", each in a line of its own" if len(left) > 1 else ""
-            fix = f"{lines} in ~/.deepspeed_env{each}"
+            fix = said("{lines} in ~/.deepspeed_env{each}", lines, each)
             yield warn("deepspeed_hands_variables_on", message, *(value.where for value in left.values()), fix=fix)
 
 
@@ -256,9 +266,9 @@ def _consequence(plan: Plan, unset: Unset) -> str:
     if unset.holds == "address":
         is_torch = plan.launcher.rendezvous_gives_ranks and value_of(plan.rendezvous) != "env"
         empty = "torch takes the empty address for localhost" if is_torch else "the address of rank 0 is empty"
-        return f"{empty}, and every node waits for itself"
+        return said("{empty}, and every node waits for itself", empty)
     if unset.holds == "number":
-        return f"{plan.launcher.name} gets no number there and stops, or takes its own default on every node"
+        return said("{name} gets no number there and stops, or takes its own default on every node", plan.launcher.name)
     return "the program gets an empty word, or takes the next option for it"
 
 

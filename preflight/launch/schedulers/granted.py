@@ -9,6 +9,7 @@ from preflight.launch.field import Sourced, firm
 from preflight.launch.launchers.mpirun.command import MPIRUN
 from preflight.launch.plan import STARTS_ALL, Granted, Plan, fail, warn
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 
 def with_granted(plan: Plan, granted: Granted | None) -> Plan:
@@ -27,11 +28,15 @@ def granted_fits(plan: Plan) -> Iterable[Finding]:
     yield from _nodes(plan, held)
     each, gpus = plan.processes_per_node, held.gpus
     if isinstance(each, Sourced) and isinstance(gpus, Sourced) and each.origin == "written" and each.value > gpus.value:
-        message = (
-            f"{each.value} process{'es' * (each.value != 1)} on each node,"
-            f" and {held.system} gives it {gpus.value} GPU{'s' * (gpus.value != 1)}"
+        message = said(
+            "{value} process{s} on each node, and {system} gives it {value2} GPU{s2}",
+            each.value,
+            "es" * (each.value != 1),
+            held.system,
+            gpus.value,
+            "s" * (gpus.value != 1),
         )
-        fix = f"--nproc_per_node={gpus.value}, or {each.value} GPUs in the directive"
+        fix = said("--nproc_per_node={value}, or {value2} GPUs in the directive", gpus.value, each.value)
         yield warn("processes_match_devices", message, each.where, gpus.where, fix=fix)
 
 
@@ -42,18 +47,27 @@ def _nodes(plan: Plan, held: Granted) -> Iterable[Finding]:
     fewest = firm(plan.fewest_nodes) or nodes.value
     is_aside = plan.loop != "" or plan.in_background
     starts_others = bool(plan.wraps & STARTS_ALL) or plan.loop != ""
-    message = f"the job needs {nodes.value} node{'s' * (nodes.value != 1)}, and the script asks {held.system} for"
+    message = said(
+        "the job needs {value} node{s}, and the script asks {system} for",
+        nodes.value,
+        "s" * (nodes.value != 1),
+        held.system,
+    )
     if fewest > most.value:
         # Scripts of one node each may meet as one job; one that starts the others has all of them.
         tell = fail if starts_others or most.value > 1 else warn
         at_most = "" if exact is not None else "at most "
         yield tell(
-            "nodes_are_granted", f"{message} {at_most}{most.value}", nodes.where, most.where, fix=f"{nodes.value} nodes"
+            "nodes_are_granted",
+            f"{message} {at_most}{most.value}",
+            nodes.where,
+            most.where,
+            fix=said("{value} nodes", nodes.value),
         )
     elif isinstance(exact, Sourced) and nodes.value < exact.value and plan.launcher.has_agent and not is_aside:
         yield warn(
             "nodes_are_granted",
-            f"{message} {exact.value}: the others stay idle, or wait outside of the job",
+            said("{message} {value}: the others stay idle, or wait outside of the job", message, exact.value),
             nodes.where,
             exact.where,
             fix=f"{plan.launcher.field_names.nodes}={exact.value}",

@@ -15,6 +15,7 @@ from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import is_firm
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 # What each rank learns from mpirun: of Open MPI, of Hydra.
 OF_A_RANK = re.compile(r"\$\{?(OMPI_COMM_WORLD_\w+|PMIX?_(RANK|SIZE)|PMI_\w+|MPI_LOCAL\w+|MV2_COMM_WORLD_\w+)")
@@ -35,12 +36,21 @@ def ranks_are_not_fixed(plan: Plan) -> Iterable[Finding]:
         if is_inside and (not isinstance(held, Unknown) or held.per_node):
             continue
         if isinstance(held, Unknown) and OF_A_RANK.search(held.expression):
-            message = (
-                f"{name}={held.expression} is worked out where {starter} is called, and is empty there for every rank"
+            message = said(
+                "{name}={expression} is worked out where {starter} is called, and is empty there for every rank",
+                name,
+                held.expression,
+                starter,
             )
             yield fail("local_rank_is_not_fixed", message, held.where, fix=fix)
         elif isinstance(held, Sourced) and held.origin == "written" and several and held.value.strip().isdigit():
-            message = f"{name}={held.value} is the same in all {firm(plan.world_size)} processes that {starter} starts"
+            message = said(
+                "{name}={value} is the same in all {firm} processes that {starter} starts",
+                name,
+                held.value,
+                firm(plan.world_size),
+                starter,
+            )
             yield fail("local_rank_is_not_fixed", message, held.where, fix=fix)
 
 
@@ -59,17 +69,25 @@ def slots_are_enough(plan: Plan) -> Iterable[Finding]:
     free = bool(given & {"oversubscribe", "map-by"}) or is_of_each
     slots = nodes * each
     if world.value > slots and (not free or is_of_each):
-        message = (
-            f"-np {world.value} on {nodes} host{'s' * (nodes != 1)} with {slots} slot{'s' * (slots != 1)}:"
-            " Open MPI refuses to start"
+        message = said(
+            "-np {value} on {nodes} host{s} with {slots} slot{s2}: Open MPI refuses to start",
+            world.value,
+            nodes,
+            "s" * (nodes != 1),
+            slots,
+            "s" * (slots != 1),
         )
         yield fail("mpi_slots_are_enough", message, world.where, fix=f"-np {slots}")
     elif nodes > 1 and world.value <= slots - each and not free:
-        message = (
-            f"-np {world.value} of {slots} slots: Open MPI fills the first hosts;"
-            f" of {nodes} hosts without a process: {nodes - -(-world.value // each)}"
+        message = said(
+            "-np {value} of {slots} slots: Open MPI fills the first hosts; of {nodes} hosts without a "
+            "process: {nodes2}",
+            world.value,
+            slots,
+            nodes,
+            nodes - -(-world.value // each),
         )
-        yield warn("mpi_slots_are_enough", message, world.where, fix=f"-np {slots}, or --map-by ppr:N:node")
+        yield warn("mpi_slots_are_enough", message, world.where, fix=said("-np {slots}, or --map-by ppr:N:node", slots))
 
 
 def variables_are_handed_on(plan: Plan) -> Iterable[Finding]:
@@ -96,8 +114,8 @@ def _left(plan: Plan, exported: Mapping[str, Field[str]], handed: Container[str]
     left = [name for name in known if STEERING.match(name) and name not in handed]
     if left:
         places = [known[name].where for name in left]
-        message = (
-            f"{', '.join(left)}: exported here, and Open MPI hands on what -x names; the other nodes do not see it"
+        message = said(
+            "{left}: exported here, and Open MPI hands on what -x names; the other nodes do not see it", ", ".join(left)
         )
         yield warn("mpi_hands_variables_on", message, plan.where, *places, fix=" ".join(f"-x {name}" for name in left))
 

@@ -10,6 +10,7 @@ from preflight.launch.text.execute import LEAVING
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.shell import Command
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 # What decides over which network ranks meet; what only tells more of it may stay behind.
 STEERING = re.compile(r"(?!NCCL_DEBUG)(NCCL|GLOO|TORCH_NCCL|FI|UCX)_\w+")
@@ -27,7 +28,7 @@ def variables_go_along(script: ScriptFile) -> Iterable[Finding]:
         left = _left(commands[-1], plan, by)
         if left:
             names = ", ".join(left)
-            message = f"{by} does not hand on what is exported here: the job runs without {names}"
+            message = said("{by} does not hand on what is exported here: the job runs without {names}", by, names)
             where = (Where(script.marks.file, held.line) for held in left.values())
             fix = f"{by} ... {' '.join(f'{name}=${name}' for name in left)} {plan.launcher.name} ..."
             yield warn("variables_are_exported", message, plan.where, *where, fix=fix)

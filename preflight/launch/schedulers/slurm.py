@@ -13,6 +13,7 @@ from preflight.launch.plan import Plan, Slurm, fail, warn
 from preflight.launch.text.marks import is_known
 from preflight.launch.text.programs import argument_number
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 
 def tasks_are_counted_once(plan: Plan) -> Iterable[Finding]:
@@ -22,10 +23,15 @@ def tasks_are_counted_once(plan: Plan) -> Iterable[Finding]:
     if not plan.launcher.has_agent or not isinstance(tasks, Sourced) or tasks.value < 2:
         return
     each = plan.processes_per_node
-    each_text = f"{firm(each)} processes" if firm(each) else "its processes"
+    each_text = said("{firm} processes", firm(each)) if firm(each) else "its processes"
     if value_of(each) == 1 and not plan.launcher.states_world_size:
         return
-    message = f"{tasks.value} tasks on each node, and {plan.launcher.name} starts {each_text} in every one of them"
+    message = said(
+        "{value} tasks on each node, and {name} starts {each_text} in every one of them",
+        tasks.value,
+        plan.launcher.name,
+        each_text,
+    )
     rule = "slurm_tasks_are_counted_once" if by_srun else "tasks_are_counted_once"
     yield fail(rule, message, tasks.where, plan.where, fix=_one_task_each(plan, tasks) if by_srun else "mpirun -N 1")
 
@@ -37,7 +43,7 @@ def _one_task_each(plan: Plan, tasks: Sourced[int]) -> str:
     option = f"--ntasks={nodes}" if isinstance(total, Sourced) and nodes is not None else "--ntasks-per-node=1"
     held = slurm.number("ntasks_per_node") if slurm is not None else None
     if held is not None and total is not None:
-        option = f"--ntasks={nodes} and --ntasks-per-node=1"
+        option = said("--ntasks={nodes} and --ntasks-per-node=1", nodes)
     in_step = tasks.where == plan.where and "srun" in plan.wraps
     return option if in_step else " and ".join(f"#SBATCH {piece}" for piece in option.split(" and "))
 
@@ -56,10 +62,12 @@ def tasks_see_their_gpus(plan: Plan) -> Iterable[Finding]:
     each = firm(plan.processes_per_node)
     if plan.launcher.has_agent:
         if gpus is not None and each is not None and isinstance(gpus, Sourced) and gpus.value < each:
-            message = (
-                f"a task sees {gpus.value} GPU{'s' * (gpus.value != 1)} (--gpus-per-task),"
-                f" and {plan.launcher.name} starts {each} processes"
-                " in it"
+            message = said(
+                "a task sees {value} GPU{s} (--gpus-per-task), and {name} starts {each} processes in it",
+                gpus.value,
+                "s" * (gpus.value != 1),
+                plan.launcher.name,
+                each,
             )
             yield fail(
                 "slurm_tasks_see_their_gpus", message, value.where, plan.where, fix=f"#SBATCH --gpus-per-node={each}"
@@ -113,7 +121,7 @@ def _nodes_fit(plan: Plan, slurm: Slurm, named: int | None) -> Iterable[Finding]
     has_tasks = slurm.options.get("ntasks") is not None or slurm.options.get("nodelist") is not None
     by_default = isinstance(plan.nodes, Sourced) and plan.nodes.origin == "tool" and "srun" in plan.wraps
     if by_default and firm(slurm.number("ntasks")) == 1:
-        also = f" and {_counting(plan, have)}"
+        also = said(" and {counting}", _counting(plan, have))
         yield from _every_node_has_a_task(plan, have, also=also)  # srun lets go of the nodes that have no task
     elif by_default and (have or 1) > 1:
         message = (
@@ -126,10 +134,12 @@ def _nodes_fit(plan: Plan, slurm: Slurm, named: int | None) -> Iterable[Finding]
     is_whole = not (plan.is_one_step and (have or 0) < (count or 0))
     if count is not None and have is not None and not is_within and count != have and not left_to_tasks and is_whole:
         asks = have if asked is not None else "none, which means 1"
-        message = f"the job needs {count} node{'s' * (count != 1)}, and the script asks Slurm for {asks}"
+        message = said(
+            "the job needs {count} node{s}, and the script asks Slurm for {asks}", count, "s" * (count != 1), asks
+        )
         fix = f"#SBATCH --nodes={count}"
         if have is not None and firm(slurm.number("ntasks")) == have and plan.launcher.has_agent:
-            fix += f" and #SBATCH --ntasks={count}"
+            fix += said(" and #SBATCH --ntasks={count}", count)
         yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=fix)
     if count == have:
         yield from _every_node_has_a_task(plan, count)
@@ -141,9 +151,12 @@ def _tasks_fit(plan: Plan, slurm: Slurm, named: int | None, devices: int | None)
     started = _tasks_there(plan, named or (firm(asked) if asked is not None else 1))
     if plan.launcher is not SRUN or named is None or devices is None or started in (None, devices):
         return
-    message = (
-        f"{devices} device{'s' * (devices != 1)} on each node,"
-        f" and Slurm starts {started} task{'s' * (started != 1)} there"
+    message = said(
+        "{devices} device{s} on each node, and Slurm starts {started} task{s2} there",
+        devices,
+        "s" * (devices != 1),
+        started,
+        "s" * (started != 1),
     )
     where = next((held.where for held in (tasks, asked) if held is not None), plan.where)
     fix = f"#SBATCH --ntasks-per-node={devices}"
@@ -160,9 +173,12 @@ def _gpus_fit(plan: Plan, slurm: Slurm) -> Iterable[Finding]:
         and each.origin == "written"
         and each.value > gpus.value
     ):
-        message = (
-            f"{each.value} process{'es' * (each.value != 1)} on each node,"
-            f" and Slurm gives it {gpus.value} GPU{'s' * (gpus.value != 1)}"
+        message = said(
+            "{value} process{s} on each node, and Slurm gives it {value2} GPU{s2}",
+            each.value,
+            "es" * (each.value != 1),
+            gpus.value,
+            "s" * (gpus.value != 1),
         )
         yield fail(
             "processes_match_devices", message, each.where, gpus.where, fix=f"#SBATCH --gpus-per-node={each.value}"
@@ -178,16 +194,25 @@ def _gpus_are_shared_out(plan: Plan, gpus: Sourced[int]) -> Iterable[Finding]:
         return
     by_slurm = plan.launcher is SRUN and plan.spans_nodes
     if plan.launcher.has_agent and 1 < each.value < gpus.value:
-        message = (
-            f"{each.value} processes on each node, and Slurm gives it {gpus.value} GPUs: {gpus.value - each.value} idle"
+        message = said(
+            "{value} processes on each node, and Slurm gives it {value2} GPUs: {value3} idle",
+            each.value,
+            gpus.value,
+            gpus.value - each.value,
         )
         yield warn(
-            "processes_match_devices", message, each.where, gpus.where, fix=f"{gpus.value} processes on each node"
+            "processes_match_devices",
+            message,
+            each.where,
+            gpus.where,
+            fix=said("{value} processes on each node", gpus.value),
         )
     elif by_slurm and each.value > gpus.value > 0 and "gpus_per_task" not in (plan.slurm.options if plan.slurm else {}):
-        message = (
-            f"{each.value} tasks on each node, and Slurm gives it {gpus.value} GPU{'s' * (gpus.value != 1)}:"
-            " NCCL refuses two ranks on one"
+        message = said(
+            "{value} tasks on each node, and Slurm gives it {value2} GPU{s}: NCCL refuses two ranks on one",
+            each.value,
+            gpus.value,
+            "s" * (gpus.value != 1),
         )
         yield warn(
             "processes_match_devices", message, each.where, gpus.where, fix=f"#SBATCH --gpus-per-node={each.value}"
@@ -208,8 +233,11 @@ def _every_node_has_a_task(plan: Plan, count: int | None, *, also: str = "") -> 
     if not plan.launcher.has_agent or plan.is_one_step or count is None or not isinstance(total, Sourced):
         return
     if "srun" in plan.wraps and 0 < total.value < count:
-        message = (
-            f"--ntasks={total.value} for {count} nodes: Slurm starts {plan.launcher.name} on {total.value} of them only"
+        message = said(
+            "--ntasks={value} for {count} nodes: Slurm starts {name} on {value} of them only",
+            total.value,
+            count,
+            plan.launcher.name,
         )
         in_step = total.where == plan.where
         fix = f"--ntasks={count}" if in_step else f"#SBATCH --ntasks={count}"
@@ -237,19 +265,30 @@ def slurm_numbers_multiply(plan: Plan) -> Iterable[Finding]:
     nodes, total, each = slurm.number("nodes"), slurm.number("ntasks"), slurm.number("ntasks_per_node")
     if isinstance(nodes, Sourced) and isinstance(total, Sourced) and isinstance(each, Sourced) and not plan.is_one_step:
         have = nodes.value * each.value
-        message = f"--ntasks={total.value}, and {nodes.value} nodes x {each.value} tasks are {have}"
+        message = said(
+            "--ntasks={value}, and {value2} nodes x {value3} tasks are {have}",
+            total.value,
+            nodes.value,
+            each.value,
+            have,
+        )
         if total.value > have:
-            yield fail("slurm_numbers_multiply", f"{message}: Slurm refuses", total.where, each.where, nodes.where,
-                       fix=f"#SBATCH --ntasks={have}")  # fmt: skip
+            words, fix = said("{message}: Slurm refuses", message), f"#SBATCH --ntasks={have}"
+            yield fail("slurm_numbers_multiply", words, total.where, each.where, nodes.where, fix=fix)
         elif total.value < have:
-            yield warn("slurm_numbers_multiply", f"{message}: some nodes get fewer tasks", total.where, each.where,
-                       nodes.where, fix=f"#SBATCH --ntasks={have}")  # fmt: skip
+            words, fix = said("{message}: some nodes get fewer tasks", message), f"#SBATCH --ntasks={have}"
+            yield warn("slurm_numbers_multiply", words, total.where, each.where, nodes.where, fix=fix)
     per_task, gpus, tasks = slurm.number("gpus_per_task"), gpus_of_node(slurm), tasks_of_node(plan)
     if not isinstance(per_task, Sourced) or not isinstance(gpus, Sourced) or not isinstance(tasks, Sourced):
         return
     wanted = per_task.value * tasks.value
     if wanted > gpus.value:
-        message = f"{tasks.value} tasks x {per_task.value} GPUs a task, and the node is given {gpus.value}"
+        message = said(
+            "{value} tasks x {value2} GPUs a task, and the node is given {value3}",
+            tasks.value,
+            per_task.value,
+            gpus.value,
+        )
         fix = f"#SBATCH --gpus-per-node={wanted}"
         yield fail("slurm_numbers_multiply", message, per_task.where, gpus.where, tasks.where, fix=fix)
 
@@ -260,9 +299,11 @@ def tasks_have_cpus(plan: Plan) -> Iterable[Finding]:
         return
     cpus, each = plan.slurm.number("cpus_per_task"), firm(plan.processes_per_node)
     if isinstance(cpus, Sourced) and each is not None and cpus.value < each:
-        message = (
-            f"--cpus-per-task={cpus.value} for {each} processes:"
-            f" they and their data loaders share {cpus.value} CPU{'s' * (cpus.value != 1)}"
+        message = said(
+            "--cpus-per-task={value} for {each} processes: they and their data loaders share {value} CPU{s}",
+            cpus.value,
+            each,
+            "s" * (cpus.value != 1),
         )
         yield warn("slurm_tasks_have_cpus", message, cpus.where, plan.where, fix=f"#SBATCH --cpus-per-task={8 * each}")
 
@@ -279,7 +320,7 @@ def servers_fit(plan: Plan) -> Iterable[Finding]:
     if not isinstance(nodes, Sourced) or not isinstance(gpus, Sourced) or world <= nodes.value * gpus.value:
         return
     have = nodes.value * gpus.value
-    message = f"{world} processes (tensor x pipeline parallel), and Slurm gives the job {have} GPUs"
+    message = said("{world} processes (tensor x pipeline parallel), and Slurm gives the job {have} GPUs", world, have)
     yield fail("processes_match_devices", message, plan.where, nodes.where, gpus.where)
 
 
@@ -299,7 +340,11 @@ def variables_are_asked_for(plan: Plan) -> Iterable[Finding]:
             option = name.removeprefix("SLURM_").lower()
             if isinstance(held, Unknown) and option not in plan.slurm.options:
                 dashed = option.replace("_", "-")
-                message = f"{name} is empty: Slurm sets it only where --{dashed} is given, and no #SBATCH line has it"
+                message = said(
+                    "{name} is empty: Slurm sets it only where --{dashed} is given, and no #SBATCH line has it",
+                    name,
+                    dashed,
+                )
                 yield warn("variables_are_set", message, held.where, fix=f"#SBATCH --{dashed}=N")
 
 
@@ -318,7 +363,7 @@ def steps_take_variables_along(plan: Plan) -> Iterable[Finding]:
         return
     meeting = any(name.startswith("MASTER_") for name in lost) and not plan.rendezvous_id
     names, word = ", ".join(lost), "=".join((given[-1][0], given[-1][2]))
-    message = f"{word}: the tasks of srun do not get {names}, which the script exports"
+    message = said("{word}: the tasks of srun do not get {names}, which the script exports", word, names)
     where = (held.where for held in lost.values() if held is not None)
     tell = fail if meeting and ("bash" in plan.wraps or plan.launcher is SRUN) else warn
     yield tell(

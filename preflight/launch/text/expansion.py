@@ -27,6 +27,7 @@ from preflight.launch.text.syntax import (
     unquoted,
     written_here,
 )
+from preflight.said import said
 
 DEPTH_LIMIT = 60
 LINES_LIMIT = 1 << 30
@@ -363,7 +364,7 @@ class Scope:
 
     def _unknown_like(self, held: Assigned, node: Any) -> str:
         whole = self.marks.spelled(" ".join(held.texts))[:300]
-        return self.marks.unknown(f"{source(node)} of {whole}", self.line(node))
+        return self.marks.unknown(said("{source} of {whole}", source(node), whole), self.line(node))
 
     def _arithmetic(self, node: Any, depth: int) -> str:
         inner = node.named_children

@@ -10,6 +10,7 @@ from dataclasses import replace
 from preflight.launch.plan import fail, warn
 from preflight.launch.text.grammar import Lines, Reading
 from preflight.ledger.findings import Edit, Finding, Where
+from preflight.said import said
 
 QUOTED = re.compile(r"`[^`]*`")
 OTHER_SHELL = re.compile(r"#!.*\b(zsh|fish|t?csh|ksh\d*|python[\d.]*|perl)\b")
@@ -56,15 +57,24 @@ def _syntax(file: str, lines: list[str], places: Lines, reading: Reading) -> Ite
     number = places.line(broken.place)
     line = lines[number - 1].strip()
     shown = f": {line[:80]}" if line else ""
-    yield fail("script_is_bash", f"bash stops at line {number}, {broken.reason}{shown}", Where(file, number))
+    yield fail(
+        "script_is_bash",
+        said("bash stops at line {number}, {reason}{shown}", number, broken.reason, shown),
+        Where(file, number),
+    )
 
 
 def _holes(text: str, file: str, places: Lines, reading: Reading) -> Iterable[Finding]:
     """<ADDRESS> outside quotes is a redirection to bash: it reads from a file ADDRESS and writes to the next word."""
     for start, end in reading.placeholders[:8]:
         hole, number = text[start:end], places.line(start)
-        message = f"{hole} was never filled in: bash takes it for a redirection from a file"
-        yield fail("placeholders_are_filled_in", message, Where(file, number), fix=f"The value in the place of {hole}.")
+        message = said("{hole} was never filled in: bash takes it for a redirection from a file", hole)
+        yield fail(
+            "placeholders_are_filled_in",
+            message,
+            Where(file, number),
+            fix=said("The value in the place of {hole}.", hole),
+        )
     comments = {places.line(place) for place in reading.comments}
     for found in DIRECTIVE_HOLE.finditer(text):
         if places.line(found.start()) != 1 and text[found.start() - 1] != "\n":
@@ -73,9 +83,11 @@ def _holes(text: str, file: str, places: Lines, reading: Reading) -> Iterable[Fi
         line = places.line(found.start())
         if found[1].startswith("{") and (NAMES.match(option) or line not in comments):
             continue  # a name may hold braces, and a text that the script writes is filled in by whoever reads it
-        message = f"{found[1]} was never filled in: sbatch refuses the script"
+        message = said("{found} was never filled in: sbatch refuses the script", found[1])
         where = Where(file, places.line(found.start(1)))
-        yield fail("placeholders_are_filled_in", message, where, fix=f"The value in the place of {found[1]}.")
+        yield fail(
+            "placeholders_are_filled_in", message, where, fix=said("The value in the place of {found}.", found[1])
+        )
 
 
 ASSIGNED = re.compile(
@@ -94,8 +106,8 @@ def _assignments(text: str, file: str, places: Lines, reading: Reading) -> Itera
         name, value = found["name"] or found["plain"], found["value"] or found["other"]
         if not found["export"] and not name.isupper() and not re.search(rf"\$\{{?{name}\b", text):
             continue  # `expr = 1`, a command: what the script never reads as a variable
-        does = f"exports {name} without it" if found["export"] else f"runs {name} as a command"
-        message = f"a blank beside the equals sign of {name}: bash {does}"
+        does = said("exports {name} without it", name) if found["export"] else said("runs {name} as a command", name)
+        message = said("a blank beside the equals sign of {name}: bash {does}", name, does)
         line = text.split("\n")[number - 1]
         edit = Edit(file, number, number, (line.replace(found[0], f"{found['export'] or ''}{name}={value}", 1),))
         yield fail("variables_are_assigned", message, Where(file, number), fix=_numbered(edit), edits=(edit,))
@@ -111,7 +123,9 @@ def _continued(text: str, file: str, lines: list[str], places: Lines, reading: R
         if not following or following.startswith("#"):
             continue
         line = lines[number - 1].rstrip()
-        message = f"a blank after the backslash: the command ends here, and `{_head(following)}` runs as a command"
+        message = said(
+            "a blank after the backslash: the command ends here, and `{head}` runs as a command", _head(following)
+        )
         edit = Edit(file, number, number, (line,))
         yield fail("commands_are_continued", message, Where(file, number), fix=_numbered(edit), edits=(edit,))
     behind = [(place, "its words become arguments") for place in reading.hashed]
@@ -123,7 +137,7 @@ def _continued(text: str, file: str, lines: list[str], places: Lines, reading: R
         if not CONTINUED.search(code):
             continue
         named.add(number + 1)
-        message = f"a comment behind the backslash: {becomes}, and nothing continues the line"
+        message = said("a comment behind the backslash: {becomes}, and nothing continues the line", becomes)
         edit = Edit(file, number, number, (code,))
         yield fail("commands_are_continued", message, Where(file, number), fix=_numbered(edit), edits=(edit,))
     for place in reading.commands:
@@ -144,7 +158,7 @@ def _folded(found: Iterable[Finding]) -> Iterable[Finding]:
     for first, *others in alike.values():
         where = dict.fromkeys(place for one in (first, *others) for place in one.where)
         edits = tuple(edit for one in (first, *others) for edit in one.edits)
-        more = f"; {len(others)} more, the last in line {others[-1].where[0].line}" if others else ""
+        more = said("; {others} more, the last in line {line}", len(others), others[-1].where[0].line) if others else ""
         yield replace(first, message=f"{first.message}{more}", where=tuple(where), edits=edits)
 
 
@@ -172,10 +186,14 @@ def _torn(file: str, lines: list[str], number: int, comment: int, until: int | N
     """What is wrong above an option that leads a command; `until` is where the comment of the line above begins."""
     option = _head(lines[number - 1].strip())
     if comment:
-        message = f"a comment within a continued command ends it, and `{option}` runs as a command"
+        message = said("a comment within a continued command ends it, and `{option}` runs as a command", option)
         edit = Edit(file, comment, number - 1, ())
         where = Where(file, comment)
-        fix = f"Delete line {comment}" + (f" to {number - 1}" if number - 1 > comment else "") + "."
+        fix = (
+            said("Delete line {comment}", comment)
+            + (said(" to {number}", number - 1) if number - 1 > comment else "")
+            + "."
+        )
         yield fail("commands_are_continued", message, where, Where(file, number), fix=fix, edits=(edit,))
         return
     above = number - 1
@@ -183,12 +201,18 @@ def _torn(file: str, lines: list[str], number: int, comment: int, until: int | N
         above -= 1
     before = lines[above - 1].rstrip() if above >= 1 else ""
     if above < number - 1 and CONTINUED.search(before):
-        message = f"an empty line within a continued command ends it, and `{option}` runs as a command"
+        message = said("an empty line within a continued command ends it, and `{option}` runs as a command", option)
         edit = Edit(file, above + 1, number - 1, ())
-        fix = f"Delete line {above + 1}" + (f" to {number - 1}" if number - 1 > above + 1 else "") + "."
+        fix = (
+            said("Delete line {above}", above + 1)
+            + (said(" to {number}", number - 1) if number - 1 > above + 1 else "")
+            + "."
+        )
         yield fail("commands_are_continued", message, Where(file, number), fix=fix, edits=(edit,))
     elif before and above == number - 1 and not before.lstrip().startswith("#"):
-        message = f"no backslash at the end of this line: the command ends here, and `{option}` runs as a command"
+        message = said(
+            "no backslash at the end of this line: the command ends here, and `{option}` runs as a command", option
+        )
         edit = Edit(file, above, above, (f"{before[:until].rstrip()} \\",))
         where = Where(file, above)
         yield fail("commands_are_continued", message, where, Where(file, number), fix=_numbered(edit), edits=(edit,))
@@ -208,11 +232,17 @@ def _open_documents(text: str, file: str, places: Lines, reading: Reading) -> It
         ending = text[place : place + 40].split("\n", 1)[0].lstrip("<- ").split(" ")[0].strip("'\"\\")
         number = places.line(place)
         alike = next((at + 1 for at, line in enumerate(text.split("\n")) if at >= number and line.strip() == ending), 0)
-        why = f" (line {alike} has blanks around it)" if alike else ""
-        message = f"no line is {ending} alone{why}: all that follows is text of this here-document, and never runs"
+        why = said(" (line {alike} has blanks around it)", alike) if alike else ""
+        message = said(
+            "no line is {ending} alone{why}: all that follows is text of this here-document, and never runs",
+            ending,
+            why,
+        )
         where = (Where(file, number), *([Where(file, alike)] if alike else []))
         edits = (Edit(file, alike, alike, (ending,)),) if alike else ()
-        yield fail("script_is_bash", message, *where, fix=f"{ending} at the beginning of its line", edits=edits)
+        yield fail(
+            "script_is_bash", message, *where, fix=said("{ending} at the beginning of its line", ending), edits=edits
+        )
 
 
 def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iterable[Finding]:
@@ -225,10 +255,10 @@ def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iter
     yield from _disabled(file, lines, sorted(comments), directives)
     if not lines[0].startswith("#!"):
         at = next((number for number, line in enumerate(lines[:40], start=1) if SHEBANG.match(line)), 0)
-        place = f"#! is in line {at}" if at else "there is no #! line"
+        place = said("#! is in line {at}", at) if at else "there is no #! line"
         shebang = lines[at - 1] if at else "#!/bin/bash"
         moved = (Edit(file, at, at, ()),) if at else ()
-        message = f"sbatch refuses a script whose first line is not #!: {place}"
+        message = said("sbatch refuses a script whose first line is not #!: {place}", place)
         edits = (Edit(file, 1, 0, (shebang,)), *moved)
         yield fail("batch_script_is_read", message, Where(file, at or 1), fix=f"1: {shebang}", edits=edits)
     first = min((places.line(place) for place in reading.commands), default=len(lines))
@@ -237,14 +267,14 @@ def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iter
         early = [number for number in directives if number < first]
         after = max(early, default=1 if lines[0].startswith("#!") else 0)
         words = ", ".join(lines[number - 1].removeprefix("#SBATCH").strip() for number in late[:4])
-        message = f"sbatch reads no #SBATCH line below the first command (line {first}): {words}"
+        message = said("sbatch reads no #SBATCH line below the first command (line {first}): {words}", first, words)
         edits = (
             Edit(file, after + 1, after, tuple(lines[number - 1] for number in late)),
             *(Edit(file, number, number, ()) for number in late),
         )
         judged = fail if any(SHAPES.search(lines[number - 1]) for number in late) else warn
         wheres = [Where(file, number) for number in late[:4]]
-        yield judged("batch_script_is_read", message, *wheres, fix=f"Above line {first}.", edits=edits)
+        yield judged("batch_script_is_read", message, *wheres, fix=said("Above line {first}.", first), edits=edits)
 
 
 WORLD = re.compile(r"-(N|n|G|-nodes|-ntasks|-gpus|-gres)")  # without these a job has another number of ranks
@@ -258,7 +288,9 @@ def _disabled(file: str, lines: list[str], comments: list[int], directives: list
         found = DISABLED.match(lines[number - 1])
         if found and WORLD.match(found[1]) and not re.search(rf"{re.escape(found[1])}\b", asked):
             right = re.sub(r"#[ \t]+SBATCH", "#SBATCH", lines[number - 1], count=1)
-            message = f"a blank after the #: sbatch takes the line for a comment, and {found[1]} is asked for nowhere"
+            message = said(
+                "a blank after the #: sbatch takes the line for a comment, and {found} is asked for nowhere", found[1]
+            )
             edits = (Edit(file, number, number, (right,)),)
             yield warn("batch_script_is_read", message, Where(file, number), fix=f"{number}: {right}", edits=edits)
 
@@ -277,8 +309,8 @@ def _expanded(file: str, lines: list[str], directives: list[int]) -> Iterable[Fi
             continue
         words = ", ".join(lines[number - 1].removeprefix("#SBATCH").split("#")[0].strip() for number, _ in alike[:4])
         ends = "the name holds the letters" if is_name else "sbatch refuses the script"
-        fix = f"The value itself, or `sbatch {alike[0][1]['option']}=...` on the command line."
-        message = f"sbatch expands no variable in #SBATCH lines, {ends}: {words}"
+        fix = said("The value itself, or `sbatch {alike}=...` on the command line.", alike[0][1]["option"])
+        message = said("sbatch expands no variable in #SBATCH lines, {ends}: {words}", ends, words)
         yield judged("batch_script_is_read", message, *(Where(file, number) for number, _ in alike[:4]), fix=fix)
 
 
@@ -288,8 +320,12 @@ def carriage_returns(text: str, file: str) -> Iterable[Finding]:
     marked = [number for number, line in enumerate(lines, start=1) if line.endswith("\r")]
     if marked:
         edits = tuple(Edit(file, number, number, (lines[number - 1].rstrip("\r"),)) for number in marked)
-        message = (
-            f"{len(marked)} line{'s' * (len(marked) != 1)} with a carriage return at the end (written on Windows):"
-            " bash takes it for a part of the last word, and the kernel finds no interpreter of that name"
+        message = said(
+            "{marked} line{s} with a carriage return at the end (written on Windows): bash takes it for "
+            "a part of the last word, and the kernel finds no interpreter of that name",
+            len(marked),
+            "s" * (len(marked) != 1),
         )
-        yield fail("script_is_bash", message, Where(file, marked[0]), fix=f"sed -i 's/\\r$//' {file}", edits=edits)
+        yield fail(
+            "script_is_bash", message, Where(file, marked[0]), fix=said("sed -i 's/\\r$//' {file}", file), edits=edits
+        )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from preflight.launch.text.quotes import Broken
 from preflight.launch.text.tokens import REDIRECT, Tokens
+from preflight.said import said
 
 DEPTH_LIMIT = 60
 COPROCESS = re.compile(r"coproc[ \t]+[A-Za-z_]\w*[ \t]+(?=[{(])")
@@ -113,7 +114,7 @@ class Grammar(Tokens):
             if self.at >= len(self.text):
                 if words or operators:
                     wanted = " or ".join(f"`{word}`" for word in sorted(words or operators) if word != "elif")
-                    raise Broken(f"nothing closes it: {wanted} is missing", opened)
+                    raise Broken(said("nothing closes it: {wanted} is missing", wanted), opened)
                 break
             if operator in operators or self.reserved() in words:
                 if not count and not empty:
@@ -188,7 +189,7 @@ class Grammar(Tokens):
         """One reserved word or operator that must stand here."""
         self.blanks()
         if self.at >= len(self.text):
-            raise Broken(f"nothing closes it: `{word}` is missing", opened)
+            raise Broken(said("nothing closes it: `{word}` is missing", word), opened)
         if not self.text.startswith(word, self.at):
             self.unexpected()
         self.at += len(word)

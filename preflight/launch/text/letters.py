@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from preflight.launch.plan import fail, warn
 from preflight.ledger.findings import Edit, Finding, Where
+from preflight.said import said
 
 BLANKS = {
     "\u00a0": "a no-break space",
@@ -56,16 +57,19 @@ def problems(text: str, file: str, *, is_yaml: bool) -> Iterable[Finding]:
     reader = "YAML" if is_yaml else "bash"
     for name, edits in found.items():
         numbers = _listed(edit.first for edit in edits)
-        message = (
-            f"{name} in {numbers}, as web pages and word processors write it: {reader} takes it for a part of a word"
+        message = said(
+            "{name} in {numbers}, as web pages and word processors write it: {reader} takes it for a part of a word",
+            name,
+            numbers,
+            reader,
         )
         where = [Where(file, edit.first) for edit in edits[:SHOWN]]
-        yield fail("letters_are_plain", message, *where, fix=f"Type {numbers} again.", edits=tuple(edits))
+        yield fail("letters_are_plain", message, *where, fix=said("Type {numbers} again.", numbers), edits=tuple(edits))
     if unread:
         where = [Where(file, number) for number in unread[:SHOWN]]
         tell = fail if is_yaml else warn
-        message = f"{_listed(unread)} cannot be read as UTF-8 (GBK or another encoding)"
-        yield tell("letters_are_plain", message, *where, fix=f"iconv -f GBK -t UTF-8 {file} -o {file}.utf8")
+        message = said("{listed} cannot be read as UTF-8 (GBK or another encoding)", _listed(unread))
+        yield tell("letters_are_plain", message, *where, fix=said("iconv -f GBK -t UTF-8 {file} -o {file}.utf8", file))
     for hole, lines in holes.items():
         message = f"${{{hole}}} was never filled in: bash stops with `bad substitution`"
         where = [Where(file, number) for number in lines[:SHOWN]]
@@ -74,7 +78,7 @@ def problems(text: str, file: str, *, is_yaml: bool) -> Iterable[Finding]:
 
 def _listed(numbers: Iterable[int]) -> str:
     listed = list(dict.fromkeys(numbers))
-    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    more = said(" and {SHOWN} more", len(listed) - SHOWN) if len(listed) > SHOWN else ""
     return f"line{'s' * (len(listed) > 1)} {', '.join(map(str, listed[:SHOWN]))}{more}"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from preflight.errors import UsageError
+from preflight.said import said
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DEPTH_LIMIT = 60
@@ -79,11 +80,13 @@ def load(text: str, file: str) -> list[Located]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{file}:{mark.line + 1}" if mark else file
-        raise UsageError(f"{place}: not YAML: {' '.join(str(error.problem or error.context).split())}") from None
+        raise UsageError(
+            said("{place}: not YAML: {split}", place, " ".join(str(error.problem or error.context).split()))
+        ) from None
     except yaml.YAMLError as error:
-        raise UsageError(f"{file}: not YAML: {' '.join(str(error).split())[:200]}") from None
+        raise UsageError(said("{file}: not YAML: {split}", file, " ".join(str(error).split())[:200])) from None
     except RecursionError:
-        raise UsageError(f"{file}: nested too deep") from None
+        raise UsageError(said("{file}: nested too deep", file)) from None
 
 
 def _refuse_depth(text: str, file: str) -> None:
@@ -93,14 +96,16 @@ def _refuse_depth(text: str, file: str) -> None:
     for event in yaml.parse(text, Loader=Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEPTH_LIMIT:
-            raise UsageError(f"{file}:{event.start_mark.line + 1}: nested too deep")
+            raise UsageError(said("{file}:{line}: nested too deep", file, event.start_mark.line + 1))
 
 
 def _located(node: Any, constructor: Any, file: str, depth: int, budget: list[int]) -> Located:
     line = node.start_mark.line + 1
     budget[0] -= 1
     if depth > DEPTH_LIMIT or budget[0] < 0:
-        raise UsageError(f"{file}:{line}: nested too deep, or too large once its aliases are filled in")
+        raise UsageError(
+            said("{file}:{line}: nested too deep, or too large once its aliases are filled in", file, line)
+        )
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, constructor, file, depth, budget)
     if isinstance(node, yaml.SequenceNode):

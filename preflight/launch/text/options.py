@@ -15,6 +15,7 @@ from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import Marks, is_known
 from preflight.launch.text.shell import Command, Word
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 MANY = re.compile(r"ARGS|OPT|FLAG|PARAM|CONF|EXTRA|\[@\]|\$[@*]|\$\{[@*]", re.IGNORECASE)
 LIKE = 0.9  # of two names from which on one is the other misspelt
@@ -137,9 +138,9 @@ class Reader:
             own = own or (f"--{near[0]}" if near else None)
             is_whole = written.startswith("--") and is_known(word.text) and not parsed.is_opaque
             if own is None and is_whole and name and not of_family:
-                own = f"{written} behind the program, if it is the program's"
+                own = said("{written} behind the program, if it is the program's", written)
             if own is not None:
-                message = f"{tool} has no option {written} and stops: unrecognized arguments"
+                message = said("{tool} has no option {written} and stops: unrecognized arguments", tool, written)
                 self.problems.append(fail("options_are_known", message, Where(self.marks.file, word.line), fix=own))
 
     def number(self, value: Field[str] | Word, name: str) -> Field[int]:
@@ -151,7 +152,9 @@ class Reader:
         if re.fullmatch(r"[+-]?[0-9]{1,9}", digits):
             return Sourced(int(digits), found.file, found.line, found.origin)
         self.problems.append(
-            fail("numbers_are_numbers", f"{name} is {found.value[:60]!r}; wanted a number", found.where)
+            fail(
+                "numbers_are_numbers", said("{name} is {value!r}; wanted a number", name, found.value[:60]), found.where
+            )
         )
         return Unknown(found.value[:60], found.file, found.line)
 

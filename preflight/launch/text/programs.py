@@ -8,6 +8,7 @@ from preflight.launch.plan import fail
 from preflight.launch.text.marks import Marks
 from preflight.launch.text.shell import Command
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 
 def argument_number(words: list[str], *names: str) -> int | None:
@@ -35,7 +36,12 @@ def actor_batches(commands: Sequence[Command], marks: Marks) -> Iterable[Finding
             total, micro, nodes, gpus = (figure or 1 for figure in figures)
             world = nodes * gpus
             if total % (micro * world):
-                message = f"train_batch_size {total} does not divide by {micro} (micro batch) x {world} (world size)"
+                message = said(
+                    "train_batch_size {total} does not divide by {micro} (micro batch) x {world} (world size)",
+                    total,
+                    micro,
+                    world,
+                )
                 yield fail(
                     "batch_sizes_multiply",
                     message,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from preflight.said import said
+
 PLAIN = re.compile(r"[^\\'\"`$\s;&|()<>]+")
 IN_QUOTES = re.compile(r"[^\\\"`$]+")
 BLANKED = re.compile(r"\\[ \t]+(?=\n|$)")
@@ -61,7 +63,7 @@ class Quotes:
 
     def unclosed(self, quote: str, opened: int) -> Broken:
         """A quote without its partner: where a text of several lines ends right before a letter, that one is meant."""
-        return Broken(f"the quote {quote} is never closed", self.suspects[0] if self.suspects else opened)
+        return Broken(said("the quote {quote} is never closed", quote), self.suspects[0] if self.suspects else opened)
 
     def closed(self, opened: int) -> None:
         """Note a quoted text that may have ended too late."""

@@ -15,6 +15,7 @@ from preflight.launch.text.grammar import Reading, filled
 from preflight.launch.text.marks import Marks, is_firm, plain
 from preflight.launch.text.shell import SHELLS, Command, Handler, Inner, Script, Start, parse
 from preflight.launch.text.syntax import source
+from preflight.said import said
 
 SOURCE_LIMIT = 1 << 20
 LOOP_LIMIT = 64
@@ -311,7 +312,14 @@ def read_script(
     `start` is how another script starts this one.
     """
     if len(text) > SOURCE_LIMIT:
-        raise UsageError(f"{file}: {len(text)} characters; wanted at most {SOURCE_LIMIT} in a launch file")
+        raise UsageError(
+            said(
+                "{file}: {text} characters; wanted at most {SOURCE_LIMIT} in a launch file",
+                file,
+                len(text),
+                SOURCE_LIMIT,
+            )
+        )
     marks = marks or Marks(file)
     scope = Scope(marks, first_line, dict(variables or {}), None, per_node, load=load)
     script = Script(scope, load, HANDLERS, launch_words=launch_words)

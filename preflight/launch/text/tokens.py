@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from preflight.launch.text.quotes import Broken, Quotes
+from preflight.said import said
 
 OPERATOR = re.compile(r"&>>|<<-|<<<|;;&|&&|\|\||\|&|;;|;&|<<|>>|<&|>&|<>|>\||&>|[;&|()<>\n]")
 REDIRECT = frozenset({"<", ">", ">>", "<<", "<<-", "<<<", "<&", ">&", "<>", ">|", "&>", "&>>"})
@@ -36,7 +37,7 @@ class Tokens(Quotes):
         operator = OPERATOR.match(self.text, self.at)
         word = operator[0] if operator else re.split(r"[\s;&|()<>]", self.text[self.at : self.at + 60], maxsplit=1)[0]
         shown = "the end of the line" if word == "\n" else f"`{word}`" if word else "the end of the file"
-        raise Broken(f"{shown} is not expected here", self.at)
+        raise Broken(said("{shown} is not expected here", shown), self.at)
 
     def blanks(self) -> None:
         """Go on to the next token of this line."""

@@ -22,6 +22,7 @@ from preflight.facts.value import Missing
 from preflight.hosts import fold
 from preflight.launch.job import Job
 from preflight.measure import rails
+from preflight.said import joined, said
 from preflight.session import replies
 from preflight.session.connection import Session
 
@@ -101,7 +102,9 @@ def spaces(ports: Iterable[Port]) -> tuple[rails.Space, ...]:
     named: dict[str, dict[str, int]] = {}
     for port in ports:
         named.setdefault(port.name, {})[port.node] = port.asked["number"]
-    return tuple(rails.Space(f"RDMA port {name}", held, False) for name, held in named.items() if len(held) > 1)
+    return tuple(
+        rails.Space(said("RDMA port {name}", name), held, False) for name, held in named.items() if len(held) > 1
+    )
 
 
 async def search(
@@ -122,11 +125,11 @@ async def search(
     try:
         lacking = await writes.without_program(dict.fromkeys(port.node for port in ports))
         if lacking:
-            return rails.Found(not_measured=f"{fold(lacking)}: perftest (ib_write_bw) is not installed")
+            return rails.Found(not_measured=said("{lacking}: perftest (ib_write_bw) is not installed", fold(lacking)))
         plan = rails.look(places, threshold=threshold, is_full=is_full)
         pairs = next(plan)
         while True:
-            say(f"{sum(map(len, pairs))} writes in {len(pairs)} rounds, from RDMA port to RDMA port")
+            say(said("{sum} writes in {pairs} rounds, from RDMA port to RDMA port", sum(map(len, pairs)), len(pairs)))
             measured = [one for round_ in pairs for one in await writes.round(round_)]
             if writes.errors and not measured:
                 return rails.Found(not_measured=writes.why())
@@ -153,8 +156,8 @@ class Writes:
     def why(self) -> str:
         """What failed, in short."""
         reported = list(self.errors)
-        more = f" and {len(reported) - MOST_SHOWN} more" if len(reported) > MOST_SHOWN else ""
-        return "; ".join(reported[:MOST_SHOWN]) + more
+        more = said(" and {MOST_SHOWN} more", len(reported) - MOST_SHOWN) if len(reported) > MOST_SHOWN else ""
+        return joined(reported[:MOST_SHOWN]) + more
 
     async def without_program(self, nodes: Iterable[str]) -> tuple[str, ...]:
         """The nodes that have no ib_write_bw."""
@@ -165,7 +168,7 @@ class Writes:
     async def round(self, pairs: Sequence[tuple[int, int]]) -> list[rails.Measured]:
         """What each pair of a round reached; those that failed are left out."""
         if time.monotonic() > self.end:
-            self.errors.setdefault(f"not all was measured within {LONGEST_SECONDS:.0f} s")
+            self.errors.setdefault(said("not all was measured within {LONGEST_SECONDS:.0f} s", LONGEST_SECONDS))
             return []
         targets = dict.fromkeys(self.ports[target].node for _, target in pairs)
         serving = await asyncio.gather(*(self._serve(node, pairs) for node in targets))
@@ -207,9 +210,20 @@ class Writes:
             peer = target.node
             most = min(self.ports[one.number].most_gbytes_per_s, target.most_gbytes_per_s)
             if one.gbytes_per_s is None:
-                self.errors.setdefault(f"{self.ports[one.number].name} of {node} to {peer}: {one.error}")
+                self.errors.setdefault(
+                    said("{name} of {node} to {peer}: {error}", self.ports[one.number].name, node, peer, one.error)
+                )
             elif one.gbytes_per_s > most:  # only the writer reports: by its word its peers would look slow
-                raise BadReply(node, f"{one.gbytes_per_s:g} GB/s to {target.name} of {peer}, which can {most:.4g}")
+                raise BadReply(
+                    node,
+                    said(
+                        "{gbytes_per_s:g} GB/s to {name} of {peer}, which can {most:.4g}",
+                        one.gbytes_per_s,
+                        target.name,
+                        peer,
+                        most,
+                    ),
+                )
             else:
                 measured.append(rails.Measured(one.number, own[one.number], one.gbytes_per_s))
         return measured

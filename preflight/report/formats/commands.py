@@ -13,6 +13,7 @@ from preflight.report.document import RunReport
 from preflight.report.language import ENGLISH, Language
 from preflight.report.material import in_language
 from preflight.report.printable import printable
+from preflight.said import said
 from preflight.transport import written_for
 from preflight.transport.local import Local
 
@@ -37,8 +38,8 @@ def lines(report: RunReport, findings: Iterable[Finding], *, most: int, language
     every += _for_job(found, language)
     if len(every) <= most:
         return every
-    more = language.say(f"and {len(every) - most} more")
-    return [*every[:most], f"# {more}: preflight report {report.run.id} --format=fix"]
+    more = language.say(said("and {most} more", len(every) - most))
+    return [*every[:most], said("# {more}: preflight report {id} --format=fix", more, report.run.id)]
 
 
 def _for_job(commands: Collection[Command], language: Language) -> Iterator[str]:
@@ -52,7 +53,7 @@ def _for_job(commands: Collection[Command], language: Language) -> Iterator[str]
         is_held = any(_holds(other, now) and {*names} <= {*nodes[other]} for other in nodes)
         if printable(now) == now and not is_held:
             untried = "" if now in tried else f"; {language.say(UNTRIED)}"
-            yield f"{now}  # {language.say(f'where the job starts, on {_comment(fold(names))}')}{untried}"
+            yield f"{now}  # {language.say(said('where the job starts, on {comment}', _comment(fold(names))))}{untried}"
 
 
 def _marked(line: str, command: Command, language: Language) -> str:
@@ -74,7 +75,7 @@ def script(report: RunReport, language: Language = ENGLISH) -> str:
 def _script(report: RunReport, language: Language) -> Iterator[str]:
     say = language.say
     yield "#!/bin/sh"
-    yield f"# {say(f'What puts right what preflight found in its run {_comment(report.run.id)}.')}"
+    yield f"# {say(said('What puts right what preflight found in its run {comment}.', _comment(report.run.id)))}"
     yield f"# {say('Read it before you run it.')}"
     yield f"# {say('Lines are for the machine from which that run was started; what outlasts a reboot is marked so.')}"
     faults = [finding for finding in report.findings if finding.counted in BAD and not finding.blocked_by]
@@ -129,7 +130,7 @@ def _line(report: RunReport, node: str, command: str) -> str:
         return f"# {_comment(node)}: {_comment(command)}"
     way = _way(report, node)
     if way is None:
-        return f"# on {_comment(node)}: {command}"
+        return said("# on {comment}: {command}", _comment(node), command)
     if not way:
         return command
     return f"{way} {command if PLAIN.fullmatch(command) else shlex.quote(command)}"

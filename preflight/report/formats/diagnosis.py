@@ -15,6 +15,7 @@ from preflight.report.columns import counted
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import wrapped
 from preflight.report.printable import printable
+from preflight.said import joined, said
 
 WIDTH = 118
 LONGEST = 240
@@ -28,7 +29,7 @@ def diagnosis_text(diagnosis: Diagnosis, language: Language = ENGLISH) -> str:
     if diagnosis.gaps:
         parts.append("\n".join([say("not read:"), *(f"  - {_cut(gap.words)}" for gap in diagnosis.gaps[:MOST_FOLDED])]))
         if len(diagnosis.gaps) > MOST_FOLDED:
-            parts[-1] += f"\n  {say(f'and {len(diagnosis.gaps) - MOST_FOLDED} more')}"
+            parts[-1] += f"\n  {say(said('and {MOST_FOLDED} more', len(diagnosis.gaps) - MOST_FOLDED))}"
     for number, finding in enumerate(diagnosis.causes):
         parts.append("\n".join(_cause_lines(finding, language, title="cause" if number == 0 else "also")))
     if diagnosis.consequences:
@@ -46,22 +47,24 @@ def diagnosis_text(diagnosis: Diagnosis, language: Language = ENGLISH) -> str:
 
 def _headline(diagnosis: Diagnosis) -> str:
     files, lines = len(diagnosis.files), diagnosis.lines
-    read = f"{files} file{'s' * (files != 1)}, {lines:,} line{'s' * (lines != 1)}"
+    read = said("{files} file{s}, {lines:,} line{s2}", files, "s" * (files != 1), lines, "s" * (lines != 1))
     if diagnosis.causes:
         first = diagnosis.causes[0]
         where = f" ({printable(first.where)})" if first.where else ""
         return f"{printable(without_secrets(first.cause.meaning))}{where}   [{read}]"
     if diagnosis.consequences:
-        return f"cause: unknown. The lines show only what followed from it.   [{read}]"
+        return said("cause: unknown. The lines show only what followed from it.   [{read}]", read)
     if diagnosis.gaps:
-        return f"no failure found in what could be read   [{read}]"
-    return f"no failure found in these lines   [{read}]"
+        return said("no failure found in what could be read   [{read}]", read)
+    return said("no failure found in these lines   [{read}]", read)
 
 
 def _cause_lines(finding: Finding, language: Language, *, title: str) -> Iterator[str]:
     cause = finding.cause
     lines = f"{finding.count} line{'s' * (finding.count != 1)}"
-    yield language.say(f"{title}: {cause.name}, confidence {CONFIDENCE[cause.kind]}, {lines}")
+    yield language.say(
+        said("{title}: {name}, confidence {CONFIDENCE}, {lines}", title, cause.name, CONFIDENCE[cause.kind], lines)
+    )
     yield from _wrapped("means", without_secrets(cause.meaning), language)
     if finding.detail:
         yield from _wrapped("here", without_secrets(finding.detail), language)
@@ -69,9 +72,9 @@ def _cause_lines(finding: Finding, language: Language, *, title: str) -> Iterato
         yield f"  {_place(evidence)}: {_cut(evidence.text)}"
     yield from _wrapped("fix", cause.fix, language)
     if cause.check:
-        yield f"  check  {cause.check} (`preflight explain {cause.check}`)"
+        yield said("  check  {check} (`preflight explain {check}`)", cause.check)
     if cause.source:
-        yield f"  source {printable(cause.source)}"
+        yield said("  source {source}", printable(cause.source))
 
 
 def _wrapped(title: str, text: str, language: Language) -> list[str]:
@@ -89,14 +92,16 @@ def _folded(diagnosis: Diagnosis, language: Language) -> Iterator[str]:
         if finding.detail:
             yield f"      {printable(without_secrets(language.say(finding.detail)))}"
     if len(diagnosis.consequences) > MOST_FOLDED:
-        yield f"  {language.say(f'and {len(diagnosis.consequences) - MOST_FOLDED} more')}"
+        yield f"  {language.say(said('and {MOST_FOLDED} more', len(diagnosis.consequences) - MOST_FOLDED))}"
 
 
 def _one_line(finding: Finding, language: Language) -> str:
-    where = f" on {printable(finding.where)}" if finding.where else ""
+    where = said(" on {where}", printable(finding.where)) if finding.where else ""
     lines = f"{finding.count} line{'s' * (finding.count != 1)}"
     first = finding.evidence[0]
-    summary = language.say(f"{finding.cause.name}{where}, {lines}, first {_place(first)}")
+    summary = language.say(
+        said("{name}{where}, {lines}, first {place}", finding.cause.name, where, lines, _place(first))
+    )
     return f"  - {summary}: {_cut(first.text, 120)}"
 
 
@@ -112,25 +117,34 @@ def _cut(text: str, most: int = LONGEST) -> str:
 def _job_lines(job: Job) -> Iterator[str]:
     nodes = list(dict.fromkeys(job.node_of.values()))
     if job.world_size:
-        on = f" on {counted(len(nodes), 'node')}: {_cut(_fold(nodes))}" if nodes else ""
+        on = said(" on {counted}: {cut}", counted(len(nodes), "node"), _cut(_fold(nodes))) if nodes else ""
         yield f"{counted(job.world_size, 'rank')}{on}"
     if job.runs > 1:
-        yield f"{job.runs} runs stand in one log, one after the other: this is of the last"
+        yield said("{runs} runs stand in one log, one after the other: this is of the last", job.runs)
     if job.has_ended:
         yield "the training reported that it ended well"
     if job.silent:
-        yield f"no line is of rank {', '.join(map(str, job.silent[:16]))}{' and more' * (len(job.silent) > 16)}"
+        yield said(
+            "no line is of rank {silent}{silent2}",
+            ", ".join(map(str, job.silent[:16])),
+            " and more" * (len(job.silent) > 16),
+        )
     if job.interfaces:
         shown = [f"{node or 'a node'} {', '.join(names)}" for node, names in list(job.interfaces.items())[:8]]
-        yield f"interfaces: {_cut('; '.join(shown))}{' ...' * (len(job.interfaces) > 8)}"
+        yield said("interfaces: {cut}{interfaces}", _cut("; ".join(shown)), " ..." * (len(job.interfaces) > 8))
     if job.networks or job.transports:
-        yield f"network: {_cut(', '.join([*job.networks, *job.transports]))}"
+        yield said("network: {cut}", _cut(", ".join([*job.networks, *job.transports])))
     for name, values in job.versions.items():
         yield f"{name} {_cut(', '.join(values))}"
     if job.exits:
-        yield f"exit codes: {_cut(', '.join(f'rank {rank}: {code}' for rank, code in sorted(job.exits.items())[:16]))}"
+        yield said(
+            "exit codes: {cut}",
+            _cut(
+                joined([said("rank {rank}: {code}", rank, code) for rank, code in sorted(job.exits.items())[:16]], ", ")
+            ),
+        )
     if job.hang is not None:
-        yield f"hung in {_cut(hang_text(job.hang), 400)}"
+        yield said("hung in {cut}", _cut(hang_text(job.hang), 400))
 
 
 def _fold(names: list[str]) -> str:

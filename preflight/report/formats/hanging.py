@@ -11,6 +11,7 @@ from preflight.diagnose.stuck import Doing, Stuck
 from preflight.facts.value import Missing
 from preflight.redact import without_secrets
 from preflight.report.printable import printable
+from preflight.said import said
 
 MOST_NAMED = 8
 MOST_FRAMES = 6
@@ -23,31 +24,44 @@ def hanging_text(stuck: Stuck, failures: Mapping[str, str]) -> str:
     for group in stuck.groups:
         first = group[0]
         names = ", ".join(printable(one.name) for one in group[:MOST_NAMED])
-        more = f" and {len(group) - MOST_NAMED} more" if len(group) > MOST_NAMED else ""
-        at = f" at {printable(first.at)}" if first.at else ""
+        more = said(" and {MOST_NAMED} more", len(group) - MOST_NAMED) if len(group) > MOST_NAMED else ""
+        at = said(" at {at}", printable(first.at)) if first.at else ""
         lines += ["", f"{names}{more}: {printable(first.what)}{at}", *(_details(first))]
     if stuck.missing:
         ranks = ", ".join(map(str, stuck.missing[:32]))
-        lines += ["", f"no process was found of rank {ranks}"]
-    lines += [f"{printable(name)}: not looked at: {_shown(reason)}" for name, reason in failures.items()]
+        lines += ["", said("no process was found of rank {ranks}", ranks)]
+    lines += [
+        said("{name}: not looked at: {shown}", printable(name), _shown(reason)) for name, reason in failures.items()
+    ]
     return "\n".join(lines) + "\n"
 
 
 def _details(one: Doing) -> list[str]:
     process = one.process
     lines = [
-        f"  process {process.pid}, state {process.state}, {process.cpu:g} cores, {process.threads} threads"
-        + (f", wchan {printable(process.wchan)}" if process.wchan else "")
-        + (f", {process.gpu_memory_mib} MiB of a GPU" if process.gpu_memory_mib else "")
+        said(
+            "  process {pid}, state {state}, {cpu:g} cores, {threads} threads",
+            process.pid,
+            process.state,
+            process.cpu,
+            process.threads,
+        )
+        + (said(", wchan {wchan}", printable(process.wchan)) if process.wchan else "")
+        + (said(", {gpu_memory_mib} MiB of a GPU", process.gpu_memory_mib) if process.gpu_memory_mib else "")
     ]
     if isinstance(process.frames, Missing):
-        lines.append(f"  stack not read: {printable(process.frames.missing)}")
+        lines.append(said("  stack not read: {missing}", printable(process.frames.missing)))
     else:
         lines += [f"    {_shown(frame)}" for frame in process.frames[:MOST_FRAMES]]
-    lines += [f"    kernel: {printable(frame)}" for frame in process.kernel_stack[:3]]
+    lines += [said("    kernel: {frame}", printable(frame)) for frame in process.kernel_stack[:3]]
     waiting = [socket for socket in process.sockets if socket.unsent_bytes or socket.state != "established"]
     lines += [
-        f"  {printable(socket.state)} to {printable(socket.peer)}, {socket.unsent_bytes} bytes not taken by it"
+        said(
+            "  {state} to {peer}, {unsent_bytes} bytes not taken by it",
+            printable(socket.state),
+            printable(socket.peer),
+            socket.unsent_bytes,
+        )
         for socket in waiting[:4]
     ]
     return lines

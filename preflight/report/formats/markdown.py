@@ -21,6 +21,7 @@ from preflight.report.language import ENGLISH, Language
 from preflight.report.material import Material, in_language
 from preflight.report.measurements import measurement_lines
 from preflight.report.printable import printable
+from preflight.said import said
 
 SIZE_LIMIT_BYTES = 900_000  # GitHub drops a summary of more than 1024 KiB as a whole
 SIGNS = {
@@ -79,7 +80,7 @@ def _blocks(report: RunReport, language: Language) -> Iterator[str]:
     word, _, detail = headline(report).partition("  ")
     say = language.say
     sign = SIGNS[report.verdict if report.finished else Verdict.ERROR]
-    yield f"## {sign} preflight: {say(word)}\n\n{code(say(detail))}\n\n"
+    yield said("## {sign} preflight: {say}\n\n{code}\n\n", sign, say(word), code(say(detail)))
     for verdict, title in TITLES.items():
         found = causes(report, verdict)
         if found:
@@ -87,7 +88,7 @@ def _blocks(report: RunReport, language: Language) -> Iterator[str]:
             for cause in found[:CAUSES]:
                 yield _card(report, cause, language)
             if len(found) > CAUSES:
-                yield say(f"And {len(found) - CAUSES} more: see `report.json`.\n\n")
+                yield say(said("And {CAUSES} more: see `report.json`.\n\n", len(found) - CAUSES))
     yield from _counts(report, language)
     lines = list(measurement_lines(report))
     if lines:
@@ -113,7 +114,7 @@ def _card(report: RunReport, cause: Cause, language: Language) -> str:
             text += f"  {code(say(nodes_text(report, part.nodes, most=NODES_LIMIT)))}:\n\n"
         text += block(part.message[:MESSAGE_LIMIT], indent="  ") + "\n"
     if len(cause.parts) > MESSAGES:
-        more = say(f"And {counted(len(cause.parts) - MESSAGES, 'more message')} in `report.json`.")
+        more = say(said("And {counted} in `report.json`.", counted(len(cause.parts) - MESSAGES, "more message")))
         text += f"  {more}\n\n"
     for where in cause.where[:MESSAGES]:
         text += f"  {say('At')} {code(f'{where.file}:{where.line}')}\n\n"
@@ -165,7 +166,7 @@ def _nodes(report: RunReport, language: Language) -> Iterator[str]:
         verdict = f"{SIGNS[worst[node]]} {language.verdict(str(worst[node]))}" if info.reached else say("not reached")
         yield f"| {cell(node)} | {cell(info.address)} | {verdict} |\n"
     if len(named) > NODE_ROWS:
-        yield f"\n{say(f'And {len(named) - NODE_ROWS} more.')}\n"
+        yield f"\n{say(said('And {NODE_ROWS} more.', len(named) - NODE_ROWS))}\n"
     yield "\n</details>\n\n"
 
 
@@ -180,7 +181,7 @@ def _about(report: RunReport, language: Language) -> Iterator[str]:
         "version": report.run.version,
         "profile": report.profile,
         "exit code": str(report.exit_code),
-        **{f"stage {name}": f"{spent:.1f} s" for name, spent in report.stages.items()},
+        **{said("stage {name}", name): f"{spent:.1f} s" for name, spent in report.stages.items()},
     }
     yield f"| {say('what')} | {say('value')} |\n|---|---|\n"
     yield "".join(f"| {cell(say(name))} | {cell(value)} |\n" for name, value in rows.items()) + "\n"

@@ -11,6 +11,7 @@ from preflight.report.causes import causes, nodes_text
 from preflight.report.document import RunReport
 from preflight.report.formats.text import headline
 from preflight.report.printable import printable
+from preflight.said import said
 
 CAUSES = 5
 LETTERS = 300  # of one line: chats cut long messages, Feishu at 20 KB
@@ -40,13 +41,21 @@ def notice(report: RunReport, host: str) -> dict[str, Any]:
 
 def notice_text(report: RunReport) -> str:
     """The verdict, the first causes with their nodes, and which run it was; nothing that looks like a secret."""
-    lines = [f"preflight: {headline(report)}"]
+    lines = [said("preflight: {headline}", headline(report))]
     for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN):
         found = [cause for cause in causes(report, verdict) if not cause.is_consequence]
         for cause in found[: CAUSES + 1 - len(lines)]:
             who = nodes_text(report, cause.nodes, most=60)
-            lines.append(f"{str(verdict).upper()} {cause.title} on {who}: {cause.parts[0].message}")
-    lines.append(f"run {report.run.id}, exit code {report.exit_code}")
+            lines.append(
+                said(
+                    "{upper} {title} on {who}: {message}",
+                    str(verdict).upper(),
+                    cause.title,
+                    who,
+                    cause.parts[0].message,
+                )
+            )
+    lines.append(said("run {id}, exit code {exit_code}", report.run.id, report.exit_code))
     return "\n".join(without_secrets(_line(line)) for line in lines)
 
 

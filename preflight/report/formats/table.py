@@ -8,6 +8,7 @@ from preflight.hosts import fold
 from preflight.report.columns import DEVICES, RESULTS, Column, Row, counted, rate_text
 from preflight.report.printable import printable
 from preflight.results import Bench, Result, Transport
+from preflight.said import said
 
 # Widths as nccl-tests prints them: size count type redop root, then time algbw busbw #wrong out of place and in place.
 FRONT = "{:12d}  {:12d}  {:>8}  {:>6}  {:6d}"
@@ -32,13 +33,21 @@ def bench_table(bench: Bench) -> str:
 
 def _lines(bench: Bench) -> Iterator[str]:
     nodes = counted(bench.nodes, "node")
-    yield f"# backend {printable(bench.backend)}, {counted(bench.world_size, 'rank')} on {nodes}"
+    yield said(
+        "# backend {backend}, {counted} on {nodes}", printable(bench.backend), counted(bench.world_size, "rank"), nodes
+    )
     for rank in bench.ranks:
-        nccl = f" nccl {printable(rank.nccl)}" if rank.nccl else ""
-        yield f"#  Rank {rank.rank:2d} on {printable(rank.node)} device {printable(rank.device)}{nccl}"
+        nccl = said(" nccl {nccl}", printable(rank.nccl)) if rank.nccl else ""
+        yield said(
+            "#  Rank {rank:2d} on {node} device {device}{nccl}",
+            rank.rank,
+            printable(rank.node),
+            printable(rank.device),
+            nccl,
+        )
     if bench.not_measured:
         on = f" ({printable(fold(bench.not_measured_nodes))})" if bench.not_measured_nodes else ""
-        yield f"# not measured: {printable(bench.not_measured)}{on}"
+        yield said("# not measured: {not_measured}{on}", printable(bench.not_measured), on)
     for title in dict.fromkeys(result.title for result in bench.results):
         results = [result for result in bench.results if result.title == title]
         yield "#"
@@ -49,16 +58,21 @@ def _lines(bench: Bench) -> Iterator[str]:
         for result in results:
             yield f"#   {result.bytes} B: {_phrases(RESULTS, result, bench)}"
     yield "#"
-    yield from (f"#  Rank {used.rank:2d} NCCL {_used(used)}" for used in bench.transports)
+    yield from (said("#  Rank {rank:2d} NCCL {used}", used.rank, _used(used)) for used in bench.transports)
     for device in bench.devices:
-        yield f"#  Rank {device.rank:2d} alone: {printable(device.model)}, {_phrases(DEVICES, device, bench)}"
+        yield said(
+            "#  Rank {rank:2d} alone: {model}, {phrases}",
+            device.rank,
+            printable(device.model),
+            _phrases(DEVICES, device, bench),
+        )
     if bench.results:
         wrong = sum(result.wrong for result in bench.results)
         mean = sum(result.busbw_gbytes_per_s for result in bench.results) / len(bench.results)
-        yield f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}"
-        yield f"# Avg bus bandwidth    : {mean:g}"
+        yield said("# Out of bounds values : {wrong} {wrong2}", wrong, "FAILED" if wrong else "OK")
+        yield said("# Avg bus bandwidth    : {mean:g}", mean)
     if bench.expected:
-        yield f"# Expected bus bandwidth : {rate_text(bench.expected.busbw_gbytes_per_s)}"
+        yield said("# Expected bus bandwidth : {rate_text}", rate_text(bench.expected.busbw_gbytes_per_s))
         yield from (f"#   {printable(step)}" for step in bench.expected.derivation)
     for node in dict.fromkeys(part.node for part in bench.parts):
         ways = [
@@ -68,12 +82,20 @@ def _lines(bench: Bench) -> Iterator[str]:
         ]
         yield printable(f"# {node} sends/receives GB/s: {', '.join(ways)}")
     if bench.ports_not_measured:
-        yield f"# RDMA ports by themselves: {printable(bench.ports_not_measured)}"
+        yield said("# RDMA ports by themselves: {ports_not_measured}", printable(bench.ports_not_measured))
     for slow in bench.slow:
         part = f" {slow.part}" if slow.part else ""
         yield (
-            f"# Slow : {printable(fold(slow.nodes))}{printable(part)} {slow.direction}: {rate_text(slow.gbytes_per_s)},"
-            f" {slow.share_of_peers:.0%} of its peers' {slow.peers_gbytes_per_s:.4g} GB/s"
+            said(
+                "# Slow : {nodes}{part} {direction}: {rate_text}, {share_of_peers:.0%} of its peers' "
+                "{peers_gbytes_per_s:.4g} GB/s",
+                printable(fold(slow.nodes)),
+                printable(part),
+                slow.direction,
+                rate_text(slow.gbytes_per_s),
+                slow.share_of_peers,
+                slow.peers_gbytes_per_s,
+            )
         )
 
 

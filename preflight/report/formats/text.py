@@ -21,6 +21,7 @@ from preflight.report.material import in_language
 from preflight.report.matrix import rows
 from preflight.report.measurements import measurement_lines
 from preflight.report.printable import printable
+from preflight.said import said
 
 WORDS = {
     Verdict.PASS: "GO",
@@ -132,13 +133,21 @@ def _detail(report: RunReport) -> str:
         parts.append("the run broke outside the checks")
     if not parts:
         passed = len(checks[Verdict.PASS])
-        parts.append(f"{counted(passed, 'check')} passed" if passed else "no check applied")
+        parts.append(said("{counted} passed", counted(passed, "check")) if passed else "no check applied")
     if report.choice is not None and not report.choice.is_complete:
-        parts.insert(0, f"{counted(len(report.choice.nodes), 'node')} good, {report.choice.need} needed")
+        parts.insert(
+            0, said("{counted} good, {need} needed", counted(len(report.choice.nodes), "node"), report.choice.need)
+        )
     result = f"{_seconds(report.run.seconds)}: {', '.join(parts)}"
     if report.chosen:
         chosen = nodes_text(report, report.chosen, most=NODES_WIDTH)
-        return f"on {len(report.chosen)} of {counted(len(report.nodes), 'node')}, {chosen}, {result}"
+        return said(
+            "on {chosen} of {counted}, {chosen2}, {result}",
+            len(report.chosen),
+            counted(len(report.nodes), "node"),
+            chosen,
+            result,
+        )
     return f"{counted(len(report.nodes), 'node')}, {result}"
 
 
@@ -151,8 +160,8 @@ def _where(report: RunReport, verdict: Verdict, check_count: int) -> str:
     blamed = [cause for cause in found if not cause.is_consequence] or found
     guilty = list(dict.fromkeys(node for cause in blamed for node in cause.nodes))
     nodes = nodes_text(report, guilty, most=NODES_WIDTH)
-    affected = f"affected: {nodes}"
-    return f"({affected})" if check_count > 1 and len(guilty) > 1 else f"on {nodes}"
+    affected = said("affected: {nodes}", nodes)
+    return f"({affected})" if check_count > 1 and len(guilty) > 1 else said("on {nodes}", nodes)
 
 
 def _seconds(seconds: float) -> str:
@@ -185,7 +194,9 @@ class _Page:
         if hidden:
             nodes = self._nodes(node for cause in hidden for node in cause.nodes)
             checks = {check for cause in hidden for check in cause.checks}
-            yield from self._labelled(verdict, f"{counted(len(checks), 'more check')} on {nodes}: see report.json")
+            yield from self._labelled(
+                verdict, said("{counted} on {nodes}: see report.json", counted(len(checks), "more check"), nodes)
+            )
         if found:
             yield ""
 
@@ -194,7 +205,7 @@ class _Page:
         nodes, message = self._nodes(cause.nodes), printable(cause.parts[0].message)
         title = printable(cause.title)
         if self.language is ENGLISH:
-            text = f"{title} on {nodes}: {message}"
+            text = said("{title} on {nodes}: {message}", title, nodes, message)
         else:  # each part by itself: a sentence that holds them all could be another one
             text = f"{self.language.say(title)}，{self.language.say(nodes)}：{self.language.say(message)}"
         yield from self._labelled(cause.verdict, text)
@@ -210,7 +221,9 @@ class _Page:
             text = f"{who}{printable(part.message, keep_newlines=True)}"
             yield from self._message(text, most=MESSAGE_LINES if is_one else 1)
         if len(cause.parts) > MESSAGES_A_CHECK:
-            more = f"... and {counted(len(cause.parts) - MESSAGES_A_CHECK, 'more message')} in report.json"
+            more = said(
+                "... and {counted} in report.json", counted(len(cause.parts) - MESSAGES_A_CHECK, "more message")
+            )
             yield f"{'':{INDENT}}{self.language.say(more)}"
         yield from self._remedy(cause)
 
@@ -237,7 +250,7 @@ class _Page:
         """One line a reason for what was skipped, then how many passed and how many were not asked."""
         found = sorted(groups(self.report, Verdict.SKIP), key=lambda group: -len(group.checks))
         for group in found[: ROOM[Verdict.SKIP]]:
-            part = "" if len(group.nodes) == len(self.report.nodes) else f" on {self._nodes(group.nodes)}"
+            part = "" if len(group.nodes) == len(self.report.nodes) else said(" on {nodes}", self._nodes(group.nodes))
             text = f"{counted(len(group.checks), 'check')}{part}: {printable(group.message)}"
             if part and self.language is not ENGLISH:
                 count = self.language.say(counted(len(group.checks), "check"))
@@ -247,13 +260,19 @@ class _Page:
         rest = list(dict.fromkeys(check for group in found[ROOM[Verdict.SKIP] :] for check in group.checks))
         if rest:
             named = ", ".join(map(printable, rest[:SKIPPED_CHECKS]))
-            more = f" and {len(rest) - SKIPPED_CHECKS} more (-v lists all)" if len(rest) > SKIPPED_CHECKS else ""
-            text = f"{counted(len(rest), 'check')} for other reasons: {named}{more}"
+            more = (
+                said(" and {SKIPPED_CHECKS} more (-v lists all)", len(rest) - SKIPPED_CHECKS)
+                if len(rest) > SKIPPED_CHECKS
+                else ""
+            )
+            text = said("{counted} for other reasons: {named}{more}", counted(len(rest), "check"), named, more)
             yield from self._labelled(Verdict.SKIP, text)
         passed = len(checks_by_verdict(self.report)[Verdict.PASS])
         if passed:
             reused = len({finding.check for finding in self.report.findings if finding.proof})
-            text = f"{counted(passed, 'check')}{f', {reused} of them not measured again' if reused else ''}"
+            text = (
+                f"{counted(passed, 'check')}{(said(', {reused} of them not measured again', reused) if reused else '')}"
+            )
             yield from self._labelled(Verdict.PASS, text)
         if self.report.ledger.not_asked:
             yield from self._wrapped(printable(not_asked_text(self.report)), first=INDENT, rest=INDENT)
@@ -291,29 +310,34 @@ class _Page:
             stages = self.report.stages.items()
             times = [f"{self.language.stage(printable(name))} {_seconds(spent)}" for name, spent in stages]
             if self.language is ENGLISH:
-                yield from self._wrapped(f"time      {', '.join(times)}", first=0, rest=10)
+                yield from self._wrapped(said("time      {times}", ", ".join(times)), first=0, rest=10)
             else:
                 label = self.language.say("time")
                 yield from wrapped(
                     f"{label}{' ' * (10 - width_of(label))}{'，'.join(times)}", self.width, first=0, rest=10
                 )
         for note in self.report.notes[:4]:
-            yield from self._wrapped(f"note      {printable(note)}", first=0, rest=10)
+            yield from self._wrapped(said("note      {note}", printable(note)), first=0, rest=10)
         if len(self.report.notes) > 4:
-            yield self.language.say(f"note      and {len(self.report.notes) - 4} more: see report.json")
+            yield self.language.say(said("note      and {notes} more: see report.json", len(self.report.notes) - 4))
         if self.report.choice is not None:
             yield from self.choice(self.report.choice, directory)
         if directory:
-            yield self.language.say(f"report    {printable(directory)}")
-        yield self.language.say(f"exit code {self.report.exit_code}")
+            yield self.language.say(said("report    {directory}", printable(directory)))
+        yield self.language.say(said("exit code {exit_code}", self.report.exit_code))
 
     def choice(self, choice: Choice, directory: str) -> Iterator[str]:
         """The nodes that were chosen, in the words of launchers and Slurm, and why each other one was not."""
         if choice.is_complete and directory:
             where = printable(f"{directory}/{HOSTFILE}")
-            yield f"{self.language.say('chosen')}    --hosts=@{where}  sbatch --nodelist={nodelist(choice.nodes)}"
+            yield said(
+                "{say}    --hosts=@{where}  sbatch --nodelist={nodelist}",
+                self.language.say("chosen"),
+                where,
+                nodelist(choice.nodes),
+            )
         for nodes, reason in reasons(choice):
-            text = f"left out  {self._nodes(nodes)}: {printable(reason)}"
+            text = said("left out  {nodes}: {reason}", self._nodes(nodes), printable(reason))
             if self.language is not ENGLISH:
                 label = self.language.say("left out")
                 text = f"{label}{' ' * max(10 - width_of(label), 1)}{self._nodes(nodes)}：{self.language.say(reason)}"

@@ -8,6 +8,7 @@ from preflight.hosts import fold
 from preflight.report.columns import RANKS, columns_of, counted
 from preflight.report.printable import printable
 from preflight.results import Training
+from preflight.said import said
 
 
 def training_table(training: Training) -> str:
@@ -16,8 +17,13 @@ def training_table(training: Training) -> str:
 
 
 def _lines(training: Training) -> Iterator[str]:
-    what = f"{printable(training.model)} model, {printable(training.strategy)}, {printable(training.precision)}"
-    what += f", {training.accumulate} parts a step" if training.accumulate > 1 else ""
+    what = said(
+        "{model} model, {strategy}, {precision}",
+        printable(training.model),
+        printable(training.strategy),
+        printable(training.precision),
+    )
+    what += said(", {accumulate} parts a step", training.accumulate) if training.accumulate > 1 else ""
     what += ", activations checkpointed" if training.checkpoints_activations else ""
     what += f", {printable(training.backend)}"
     yield f"# {printable(training.launcher)}: {what}, {counted(training.world_size, 'rank')}"
@@ -32,24 +38,44 @@ def _lines(training: Training) -> Iterator[str]:
         yield f"# Tokens/s            : {training.tokens_per_s:.4g}"
     if training.losses:
         first, last = training.losses[0], training.losses[-1]
-        yield f"# Loss                : {first:.4f} -> {last:.4f} in {counted(len(training.losses), 'step')}"
+        yield said(
+            "# Loss                : {first:.4f} -> {last:.4f} in {counted}",
+            first,
+            last,
+            counted(len(training.losses), "step"),
+        )
     if training.scaling_efficiency is not None:
-        yield f"# Scaling efficiency  : {training.scaling_efficiency:.0%} of each node by itself"
+        yield said(
+            "# Scaling efficiency  : {scaling_efficiency:.0%} of each node by itself", training.scaling_efficiency
+        )
     if training.expected_communication_seconds is not None:
-        expected = f"{training.expected_communication_seconds * 1e3:.3g} ms a step"
-        yield f"# Expected all-reduce : {expected}, at the bandwidth of the benchmark's large all_reduce"
+        expected = said(
+            "{expected_communication_seconds:.3g} ms a step", training.expected_communication_seconds * 1000.0
+        )
+        yield said("# Expected all-reduce : {expected}, at the bandwidth of the benchmark's large all_reduce", expected)
     failure = training.failure
     if failure is not None:
         where = printable(fold(failure.nodes))
-        yield f"# Stopped at stage {failure.stage or 'unknown'} on {where}: {printable(failure.message)}"
+        yield said(
+            "# Stopped at stage {stage} on {where}: {message}",
+            failure.stage or "unknown",
+            where,
+            printable(failure.message),
+        )
         if failure.cause:
-            yield f"# Likely cause : {failure.cause}"
+            yield said("# Likely cause : {cause}", failure.cause)
             yield f"# Fix          : {failure.fix}"
         yield from (f"#   | {printable(line)}" for line in failure.last_lines)
     drill = training.drill
     if drill is not None:
         yield (
-            f"# Drill: rank {drill.rank} on {printable(drill.node)} killed; all others ended after"
-            f" {drill.seconds_to_end:.1f} s (limit {drill.limit_seconds:.0f} s);"
-            f" {printable(drill.not_restarted) or 'torchrun restarted it from the checkpoint'}"
+            said(
+                "# Drill: rank {rank} on {node} killed; all others ended after {seconds_to_end:.1f} s (limit "
+                "{limit_seconds:.0f} s); {not_restarted}",
+                drill.rank,
+                printable(drill.node),
+                drill.seconds_to_end,
+                drill.limit_seconds,
+                printable(drill.not_restarted) or "torchrun restarted it from the checkpoint",
+            )
         )

@@ -13,6 +13,7 @@ from preflight.report.columns import counted, expected_by_links, rate_text, size
 from preflight.report.document import RunReport
 from preflight.report.html.plots import Column, Point, Series, column_plot, line_plot, number, rounded, text
 from preflight.results import Bench, Result, Training
+from preflight.said import said
 
 WIDTH = 480
 BAR_HEIGHT, BAR_TOP = 42, 8  # a line of words and a bar below it
@@ -61,18 +62,24 @@ def _curves(bench: Bench, title: str, results: list[Result]) -> Figure:
     sizes = sorted({result.bytes for result in results})
     every = math.ceil(len(sizes) / 7)
     expected = expected_by_links(results[0], bench)
-    keys = [(f"curve c{place}", one.name) for place, one in enumerate(series)]
+    keys = [(said("curve c{place}", place), one.name) for place, one in enumerate(series)]
     if expected is not None:
-        keys.append(("expected", f"expected: {rate_text(expected.busbw_gbytes_per_s)}"))
+        keys.append(("expected", said("expected: {rate_text}", rate_text(expected.busbw_gbytes_per_s))))
     plot = line_plot(
         series,
-        title=f"Bus bandwidth of {title} over message size{', the expected one dashed' if expected else ''}",
+        title=said(
+            "Bus bandwidth of {title} over message size{expected}",
+            title,
+            ", the expected one dashed" if expected else "",
+        ),
         x_label="message size",
         y_label="busbw (GB/s)",
         x_ticks=[(math.log2(max(size, 1)), size_text(size)) for size in sizes[::every]],
         reference=expected.busbw_gbytes_per_s if expected is not None else None,
     )
-    return Figure(title if expected else f"{title} (no expectation: not bound by the links)", plot, tuple(keys))
+    return Figure(
+        title if expected else said("{title} (no expectation: not bound by the links)", title), plot, tuple(keys)
+    )
 
 
 def _buffers(result: Result) -> str:
@@ -101,7 +108,7 @@ def _bars(bench: Bench) -> Figure:
         *([("expected", "expected")] if any(expected) else []),
     ]
     sizes = ", ".join(dict.fromkeys(size_text(result.bytes) for result in results))
-    return Figure(f"Messages of {sizes}", plot, tuple(keys))
+    return Figure(said("Messages of {sizes}", sizes), plot, tuple(keys))
 
 
 def _axis(ticks: Sequence[float], scale: float, foot: int) -> Iterator[Markup]:
@@ -118,7 +125,7 @@ def _axis(ticks: Sequence[float], scale: float, foot: int) -> Iterator[Markup]:
 def _bar(result: Result, wanted: float, top: int, scale: float) -> Iterator[Markup]:
     """One bar below its name, with its interval, and a line at what was expected where that is known."""
     name = f"{result.title}, {result.dtype}, {_buffers(result)}"
-    share = f" ({100 * result.busbw_gbytes_per_s / wanted:.0f} % of expected)" if wanted else ""
+    share = said(" ({wanted:.0f} % of expected)", 100 * result.busbw_gbytes_per_s / wanted) if wanted else ""
     label = text(f"{name}: {result.busbw_gbytes_per_s:.4g}{share}")
     yield Markup('<text class="tick" x="8" y="{}">{}</text>').format(top + 11, label)
     column = Markup('<rect class="column whole" x="8" y="{}" width="{}" height="16" rx="3"/>')
@@ -136,7 +143,12 @@ def loss(training: Training) -> Markup:
     every = max(1, math.ceil(count / 12))
     return line_plot(
         [Series("loss", tuple(Point(float(step), value) for step, value in enumerate(training.losses, 1)))],
-        title=f"Loss over {counted(count, 'step')}, from {training.losses[0]:.3f} to {training.losses[-1]:.3f}",
+        title=said(
+            "Loss over {counted}, from {losses:.3f} to {losses2:.3f}",
+            counted(count, "step"),
+            training.losses[0],
+            training.losses[-1],
+        ),
         x_label="step",
         y_label="mean loss",
         x_ticks=[(float(step), str(step)) for step in range(1, count + 1, every)],
@@ -152,16 +164,22 @@ def steps(training: Training) -> Markup:
             rank.step_seconds_median * 1e3,
             min(rank.communication_seconds_median, rank.step_seconds_median) * 1e3,
             rank.step_seconds_p95 * 1e3,
-            f"rank {rank.rank} on {rank.node}: {rank.step_seconds_median * 1e3:.1f} ms,"
-            f" of which {rank.communication_seconds_median * 1e3:.1f} ms communication;"
-            f" 95 % within {rank.step_seconds_p95 * 1e3:.1f} ms",
+            said(
+                "rank {rank} on {node}: {step_seconds_median:.1f} ms, of which "
+                "{communication_seconds_median:.1f} ms communication; 95 % within {step_seconds_p95:.1f} ms",
+                rank.rank,
+                rank.node,
+                rank.step_seconds_median * 1000.0,
+                rank.communication_seconds_median * 1000.0,
+                rank.step_seconds_p95 * 1000.0,
+            ),
         )
         for rank in sorted(training.ranks, key=lambda rank: rank.rank)
     ]
     typical = statistics.median(column.value for column in columns)
     return column_plot(
         columns,
-        title=f"Step time of {counted(len(columns), 'rank')}, median {typical:.1f} ms",
+        title=said("Step time of {counted}, median {typical:.1f} ms", counted(len(columns), "rank"), typical),
         x_label="rank",
         y_label="ms a step",
     )

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from preflight.report.html.plots import number, text
 from preflight.results import Bench, Edge, Mesh
+from preflight.said import said
 
 SIDE = 460  # pixels of the square, less for few nodes
 WIDEST = 64  # pixels of a cell
@@ -89,7 +90,11 @@ def shared(nodes: Sequence[str]) -> int:
 def shared_text(nodes: Sequence[str]) -> str:
     """What a cell stands for where it is not one pair; "" where it is."""
     count = shared(nodes)
-    return f"A cell represents {count} by {count} nodes and shows the worst of their pairs." if count > 1 else ""
+    return (
+        said("A cell represents {count} by {count} nodes and shows the worst of their pairs.", count)
+        if count > 1
+        else ""
+    )
 
 
 def heat_map(nodes: Sequence[str], found: Sequence[Pair]) -> Markup:
@@ -129,7 +134,9 @@ def heat_map(nodes: Sequence[str], found: Sequence[Pair]) -> Markup:
     parts.append(_label("receives (GB/s)" if has_figure else "receives", margin + side / 2, 12, turned=False))
     parts.append(_label("sends", 12, margin + side / 2, turned=True))
     total = number(margin + side + 6)
-    words = f"Streams between {len(nodes)} nodes: rows send, columns receive. The slowest pairs stand in the table."
+    words = said(
+        "Streams between {nodes} nodes: rows send, columns receive. The slowest pairs stand in the table.", len(nodes)
+    )
     return Markup('<svg class="heat" role="img" aria-label="{}" width="{}" viewBox="0 0 {} {}">{}</svg>').format(
         words, total, total, total, Markup("").join(parts)
     )
@@ -167,7 +174,7 @@ def _name(node: str, place: int, cell: float, margin: int) -> Markup:
 def _cell(pair: Pair, index: dict[str, int], cell: float, margin: int, gap: float, *, has_figure: bool) -> Markup:
     x, y = margin + index[pair.target] * cell, margin + index[pair.source] * cell
     figure = pair.reason or f"{pair.gbytes_per_s:.4g}"
-    words = f"{pair.source} to {pair.target}: {pair.reason or f'{figure} GB/s'}"
+    words = said("{source} to {target}: {reason}", pair.source, pair.target, pair.reason or f"{figure} GB/s")
     touch = Markup('<rect class="touch" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>').format(
         number(x), number(y), number(cell - gap), number(cell - gap), text(words)
     )

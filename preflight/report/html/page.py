@@ -15,6 +15,7 @@ from preflight.report.language import ENGLISH, Language
 from preflight.report.language.template import translated
 from preflight.report.material import Material
 from preflight.report.printable import printable
+from preflight.said import said
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -128,4 +129,4 @@ def _address(check: str) -> str:
 
 
 def _cut(text: str, letters: int) -> str:
-    return text if len(text) <= letters else f"{text[:letters]}… (in full in report.json)"
+    return text if len(text) <= letters else said("{text}… (in full in report.json)", text[:letters])

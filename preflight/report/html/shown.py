@@ -29,6 +29,7 @@ from preflight.report.material import Material, in_language
 from preflight.report.matrix import LETTERS, Row, packed, rows
 from preflight.report.plan import SEAT, launches, seats
 from preflight.report.printable import printable
+from preflight.said import said
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -77,8 +78,12 @@ def _head(report: RunReport, language: Language) -> dict[str, Any]:
         "state": LETTERS[report.verdict] if is_whole else "e",
         "style": Markup(style),  # noqa: S704 -- a file of ours
         "script": Markup(script),  # noqa: S704 -- a file of ours
-        "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'",
+        "policy": said(
+            "default-src 'none'; script-src '{digest}'; style-src '{digest2}'; img-src data:; base-uri "
+            "'none'; form-action 'none'",
+            _digest(script),
+            _digest(style),
+        ),
         "data": _data(report, language),
     }
 

@@ -17,6 +17,7 @@ from preflight.report.html.plots import Point, Series, line_plot
 from preflight.report.language import ENGLISH, Language
 from preflight.report.printable import printable, without_surrogates
 from preflight.report.trend import Measure, Trend, fall_text, when
+from preflight.said import said
 
 STYLE = Path(__file__).parent / "report.css"
 PLOTS = 60
@@ -28,12 +29,16 @@ def trend_html(found: Trend, language: Language = ENGLISH) -> str:
     """The page: self-contained, without a script; links lead to the runs beside it."""
     style = STYLE.read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    policy = said(
+        "default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'", digest
+    )
     say = language.say
     still = [fall for fall in found.falls if fall.recovered is None]
     state, word = ("f", say("WORSE")) if still else ("p", say("STEADY"))
     runs = say(counted(len(found.runs), "run"))
-    worse = f"{counted(len(still), 'figure')} worse than before" if still else "no figure worse than before"
+    worse = (
+        said("{counted} worse than before", counted(len(still), "figure")) if still else "no figure worse than before"
+    )
     detail = f"{runs}: {say(worse)}"
     shown = [measure for measure in found.measures if len(measure.samples) > 1]
     head = Markup(
@@ -50,7 +55,7 @@ def trend_html(found: Trend, language: Language = ENGLISH) -> str:
         say("preflight trend"),
         Markup(style),  # noqa: S704 -- a file of ours
         state,
-        say(f"trend of {counted(len(found.runs), 'run')}"),
+        say(said("trend of {counted}", counted(len(found.runs), "run"))),
         word,
         detail,
     )
@@ -89,7 +94,7 @@ def _plots(found: Trend, shown: Sequence[Measure], language: Language) -> Markup
         for measure in shown[:PLOTS]
     ]
     rest = len(shown) - PLOTS
-    left = say(f"and {counted(rest, 'more figure')}")
+    left = say(said("and {counted}", counted(rest, "more figure")))
     more = Markup("<p class=quiet>{}</p>").format(left) if rest > 0 else ""
     return Markup('<section id="figures"><h2>{}</h2><div class="plots">{}</div>{}</section>\n').format(
         title, Markup("").join(figures), more
@@ -104,7 +109,7 @@ def _plot(found: Trend, measure: Measure, language: Language) -> Markup:
     ticks = [(float(place), when(found.runs[place].report.run.started)[5:10]) for place in places[::every]]
     return line_plot(
         (Series(measure.name, points),),
-        title=language.say(f"{measure.name} over {counted(len(points), 'run')}"),
+        title=language.say(said("{name} over {counted}", measure.name, counted(len(points), "run"))),
         x_label=language.say("day of the run"),
         y_label=f"{language.say('busbw' if measure.is_better_high else 'step')} ({measure.unit})",
         x_ticks=ticks,
@@ -121,7 +126,7 @@ def _facts(found: Trend, language: Language) -> Markup:
         for moved in found.moved[:FACTS]
     ]
     rest = len(found.moved) - FACTS
-    more = Markup("<p class=quiet>{}</p>").format(say(f"and {rest} more")) if rest > 0 else Markup("")
+    more = Markup("<p class=quiet>{}</p>").format(say(said("and {rest} more", rest))) if rest > 0 else Markup("")
     table = _table(("first in run", "fact", "nodes", "before", "now"), rows, language)
     return Markup('<section id="facts"><h2>{}</h2>{}{}</section>\n').format(title, table, more)
 

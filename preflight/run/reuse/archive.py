@@ -18,6 +18,7 @@ from preflight.errors import UsageError
 from preflight.facts import decode
 from preflight.report.files import plain_ascii, write_atomically
 from preflight.run.reuse.certificates import Asked, Certificate
+from preflight.said import said
 
 KEY_BYTES = 32
 KEY_FILE = "certificates.key"
@@ -53,13 +54,15 @@ class Archive:
                 about, key = os.fstat(descriptor), stream.read(KEY_BYTES + 1)
             around = folder.stat()
         except OSError as error:
-            raise UsageError(f"{error.filename or path}: {error.strerror}") from None
+            raise UsageError(said("{filename}: {strerror}", error.filename or path, error.strerror)) from None
         if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
-            raise UsageError(f"{path} can be read by others: chmod 600 it, or remove it and the files beside it")
+            raise UsageError(
+                said("{path} can be read by others: chmod 600 it, or remove it and the files beside it", path)
+            )
         if around.st_uid != os.geteuid() or around.st_mode & 0o022:
-            raise UsageError(f"{folder} can be written by others: chmod 700 {folder}")
+            raise UsageError(said("{folder} can be written by others: chmod 700 {folder}", folder))
         if len(key) != KEY_BYTES:
-            raise UsageError(f"{path} holds no key of {KEY_BYTES} bytes: remove it")
+            raise UsageError(said("{path} holds no key of {KEY_BYTES} bytes: remove it", path, KEY_BYTES))
         return cls(folder, key)
 
     def path(self, asked: Asked) -> Path:
@@ -81,7 +84,7 @@ class Archive:
         except FileNotFoundError:
             return "no --reuse run of these hosts with these options is certified yet"
         except OSError as error:
-            return f"the certificate cannot be read: {error.strerror}"
+            return said("the certificate cannot be read: {strerror}", error.strerror)
         if not hmac.compare_digest(signature, self._signature(body)):
             return "the certificate was changed after it was signed, or signed with another key"
         try:

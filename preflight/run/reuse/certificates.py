@@ -24,6 +24,7 @@ from preflight.options.options import Options
 from preflight.report.document import Proof
 from preflight.results import Bench, Training
 from preflight.run.reuse.fingerprint import fields, fingerprint, leaves
+from preflight.said import joined, said
 
 CLOCK_SECONDS = 1.0  # what a node's clock may have moved against ours, beside what the round trip leaves open
 CHANGES_SHOWN = 3
@@ -130,25 +131,36 @@ def why_not(
 ) -> str:
     """Why the certificate no longer holds for these nodes; "" where it does."""
     if certificate.version != __version__:
-        return f"run {certificate.run} was measured by preflight {certificate.version}, this is {__version__}"
+        return said(
+            "run {run} was measured by preflight {version}, this is {version2}",
+            certificate.run,
+            certificate.version,
+            __version__,
+        )
     age = now - certificate.at
     if not timedelta() <= age <= reuse:
-        when = "in the future" if age < timedelta() else f"{_age_text(age)} ago"
-        return f"run {certificate.run} was {when}"
+        when = "in the future" if age < timedelta() else said("{age_text} ago", _age_text(age))
+        return said("run {run} was {when}", certificate.run, when)
     if tuple(certificate.nodes) != tuple(host.name for host in asked.options.hosts):
-        return f"run {certificate.run} covered other hosts"
+        return said("run {run} covered other hosts", certificate.run)
     if not set(asked.checks) <= set(certificate.checks):
         more = sorted(set(asked.checks) - set(certificate.checks))
-        return f"run {certificate.run} was not asked for {more[0]}" + (f" and {len(more) - 1} more" if more[1:] else "")
+        return said("run {run} was not asked for {more}", certificate.run, more[0]) + (
+            said(" and {more} more", len(more) - 1) if more[1:] else ""
+        )
     absent = [name for name in certificate.nodes if name not in documents]
     if absent:
-        return f"{fold(absent)} did not answer"
+        return said("{absent} did not answer", fold(absent))
     changed = {
         name: words
         for name, document in documents.items()
         if (words := _changes(certificate.nodes[name], document, Path(certificate.folder)))
     }
-    return "; ".join(f"{fold(nodes)}: {words}" for words, nodes in _folded(changed).items()) if changed else ""
+    return (
+        joined([said("{nodes}: {words}", fold(nodes), words) for words, nodes in _folded(changed).items()])
+        if changed
+        else ""
+    )
 
 
 def _folded(changed: Mapping[str, str]) -> dict[str, list[str]]:
@@ -162,11 +174,11 @@ def _changes(seal: Seal, document: Document, folder: Path) -> str:
     """What has changed on a node, in words; "" where nothing has."""
     now = fingerprint(document)
     keys = [key for key in dict.fromkeys((*seal.facts, *now)) if seal.facts.get(key) != now.get(key)]
-    changes = _in_values(keys, document, folder) or [f"{key} has changed" for key in keys]
+    changes = _in_values(keys, document, folder) or [said("{key} has changed", key) for key in keys]
     offset, uncertainty = _clock(document)
     if abs(offset - seal.clock_offset_seconds) > CLOCK_SECONDS + uncertainty + seal.clock_uncertainty_seconds:
-        changes.append(f"the clock moved by {offset - seal.clock_offset_seconds:+.1f} s")
-    more = f" and {len(changes) - CHANGES_SHOWN} more" if len(changes) > CHANGES_SHOWN else ""
+        changes.append(said("the clock moved by {offset:+.1f} s", offset - seal.clock_offset_seconds))
+    more = said(" and {CHANGES_SHOWN} more", len(changes) - CHANGES_SHOWN) if len(changes) > CHANGES_SHOWN else ""
     return ", ".join(changes[:CHANGES_SHOWN]) + more
 
 
@@ -190,7 +202,9 @@ def _in_values(keys: Collection[str], document: Document, folder: Path) -> list[
     then = {path: value for key, value in fields(earlier).items() if key in keys for path, value in leaves(value, key)}
     now = {path: value for key, value in fields(document).items() if key in keys for path, value in leaves(value, key)}
     return [
-        f"{path} was {_short(then.get(path, 'not there'))}, is {_short(now.get(path, 'gone'))}"
+        said(
+            "{path} was {short}, is {short2}", path, _short(then.get(path, "not there")), _short(now.get(path, "gone"))
+        )
         for path in dict.fromkeys((*then, *now))
         if then.get(path) != now.get(path)
     ]
@@ -211,4 +225,8 @@ def _clock(document: Document) -> tuple[float, float]:
 
 def _age_text(age: timedelta) -> str:
     minutes = int(age.total_seconds() // 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+    return (
+        said("{minutes} h {minutes2} min", minutes // 60, minutes % 60)
+        if minutes >= 60
+        else said("{minutes} min", minutes)
+    )

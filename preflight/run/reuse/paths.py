@@ -9,6 +9,7 @@ from preflight.errors import PreflightError
 from preflight.facts.value import Missing
 from preflight.measure import slow
 from preflight.measure.streams import Streams
+from preflight.said import said
 from preflight.session.connection import Session
 
 if TYPE_CHECKING:
@@ -57,9 +58,13 @@ def slower(before: Mapping[str, float], now: Mapping[str, float]) -> str:
     if not fewer:
         return ""
     worst = min(fewer, key=lambda name: now.get(name, 0.0) / before[name])
-    more = f" and {len(fewer) - 1} more" if fewer[1:] else ""
-    return (
-        f"a burst {worst.replace('>', 'to')} carries {now.get(worst, 0.0):.3g} GB/s, it was {before[worst]:.3g}{more}"
+    more = said(" and {fewer} more", len(fewer) - 1) if fewer[1:] else ""
+    return said(
+        "a burst {replace} carries {get:.3g} GB/s, it was {before:.3g}{more}",
+        worst.replace(">", "to"),
+        now.get(worst, 0.0),
+        before[worst],
+        more,
     )
 
 

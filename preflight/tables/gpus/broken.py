@@ -9,6 +9,7 @@ from __future__ import annotations
 from preflight.errors import FactMissing, NotApplicable
 from preflight.facts.subjects.gpu import Gpu
 from preflight.facts.value import Missing, present
+from preflight.said import said
 from preflight.tables.faults import Fault
 
 MEMORY = "NVIDIA GPU Memory Error Management"
@@ -22,17 +23,21 @@ MANY_UNANSWERED = 3  # healthy GPUs of some drivers have one
 
 def _uncorrected(gpu: Gpu) -> str:
     count = present(gpu.status.uncorrected_errors, "uncorrected errors")
-    return f"{count} memory errors that could not be corrected since the driver was loaded" if count else ""
+    return said("{count} memory errors that could not be corrected since the driver was loaded", count) if count else ""
 
 
 def _pages(gpu: Gpu) -> str:
     count = present(gpu.status.pages_retired, "retired pages")
-    return f"{count} pages retired for errors; {MOST_PAGES_RETIRED} mean a worn board" * (count >= MOST_PAGES_RETIRED)
+    return said(
+        "{count} pages retired for errors; {MOST_PAGES_RETIRED} mean a worn board", count, MOST_PAGES_RETIRED
+    ) * (count >= MOST_PAGES_RETIRED)
 
 
 def _rows(gpu: Gpu) -> str:
     count = present(gpu.status.rows_remapped, "remapped rows")
-    return f"{count} rows remapped, of {MOST_ROWS_REMAPPED} at most" * (count >= MOST_ROWS_REMAPPED)
+    return said("{count} rows remapped, of {MOST_ROWS_REMAPPED} at most", count, MOST_ROWS_REMAPPED) * (
+        count >= MOST_ROWS_REMAPPED
+    )
 
 
 def _flag(field: str, name: str, words: str) -> Fault[Gpu]:
@@ -46,17 +51,17 @@ def _flag(field: str, name: str, words: str) -> Fault[Gpu]:
 
 def _recovery(gpu: Gpu) -> str:
     action = present(gpu.status.recovery, "recovery action")
-    return f"the driver asks for: {action}" if action != "None" else ""
+    return said("the driver asks for: {action}", action) if action != "None" else ""
 
 
 def _fabric(gpu: Gpu) -> str:
     state = present(gpu.status.fabric_state, "fabric state")
     status = gpu.status.fabric_status
     if state != "Completed":
-        return f"it has not joined the NVLink fabric: {state}; wanted Completed"
+        return said("it has not joined the NVLink fabric: {state}; wanted Completed", state)
     if isinstance(status, Missing):
         status = "Success" if status.kind == "absent" else status.missing  # "Unknown Error" is a status too
-    return f"it joined the NVLink fabric with an error: {status}" if status != "Success" else ""
+    return said("it joined the NVLink fabric with an error: {status}", status) if status != "Success" else ""
 
 
 def unhealthy(gpu: Gpu) -> str:
@@ -66,7 +71,7 @@ def unhealthy(gpu: Gpu) -> str:
         raise FactMissing("health of the NVLink fabric", health.missing, health.kind)
     grave = () if isinstance(found, Missing) else [one for one in found if one.startswith(GRAVE_FABRIC_FAULTS)]
     is_unhealthy = health == "Unhealthy" or (isinstance(health, Missing) and grave)
-    return f"its NVLink fabric is unhealthy{fabric_reasons(gpu)}" if is_unhealthy else ""
+    return said("its NVLink fabric is unhealthy{fabric_reasons}", fabric_reasons(gpu)) if is_unhealthy else ""
 
 
 def fabric_reasons(gpu: Gpu) -> str:
@@ -80,12 +85,12 @@ def _unanswered(gpu: Gpu) -> str:
     if not found:  # a GPU without any report has none either
         raise NotApplicable("the driver reports no error")
     is_lost = any("lost" in one.lower() or "requires reset" in one.lower() for one in found)
-    return f"its driver gets no answer: {_some(found)}" if is_lost or len(found) >= MANY_UNANSWERED else ""
+    return said("its driver gets no answer: {some}", _some(found)) if is_lost or len(found) >= MANY_UNANSWERED else ""
 
 
 def _some(words: tuple[str, ...]) -> str:
     more = len(words) - MANY_UNANSWERED
-    return ", ".join(words[:MANY_UNANSWERED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(words[:MANY_UNANSWERED]) + (said(" and {more} more", more) if more > 0 else "")
 
 
 def _prohibited(gpu: Gpu) -> str:

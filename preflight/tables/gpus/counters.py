@@ -9,6 +9,7 @@ from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpu import Gpu, LinkErrors
 from preflight.facts.value import Missing, present
+from preflight.said import joined, said
 from preflight.tables.faults import Fault
 
 # What NVLink corrects by sending again matters where there is much of it; NVIDIA's DCGM speaks of 100 a second.
@@ -28,7 +29,11 @@ class WatchedLinks:
         """Counter -> by how much it grew; FactMissing where the second look did not show all of the first."""
         after = present(self.after, "NVLink errors at the end")
         if (after.links, after.counters) != (self.before.links, self.before.counters):
-            words = f"nvidia-smi nvlink -e lists {after.counters} counters, and {self.before.counters} at the start"
+            words = said(
+                "nvidia-smi nvlink -e lists {counters} counters, and {counters2} at the start",
+                after.counters,
+                self.before.counters,
+            )
             raise FactMissing("NVLink errors at the end", words)
         grown = {name: count - self.before.counted.get(name, 0) for name, count in after.counted.items()}
         return {name: more for name, more in grown.items() if more > 0}
@@ -43,10 +48,17 @@ def watched_links(node: NodeFacts) -> Iterable[tuple[str, WatchedLinks]]:
             continue
         start = present(before, "NVLink errors")
         if not isinstance(gpu.links, Missing) and start.links < gpu.links.active:
-            words = f"nvidia-smi nvlink -e lists {start.links} links of GPU {gpu.index}, {gpu.links.active} are active"
+            words = said(
+                "nvidia-smi nvlink -e lists {links} links of GPU {index}, {active} are active",
+                start.links,
+                gpu.index,
+                gpu.links.active,
+            )
             raise FactMissing("NVLink errors", words)
         now = node.ending.nvlink_errors
-        after: LinkErrors | Missing = Missing(f"nvidia-smi nvlink -e does not list GPU {gpu.index} any more")
+        after: LinkErrors | Missing = Missing(
+            said("nvidia-smi nvlink -e does not list GPU {index} any more", gpu.index)
+        )
         if isinstance(now, Missing):
             after = now
         else:
@@ -61,7 +73,7 @@ def _of_links(links: WatchedLinks) -> str:
     reported = {
         name: more for name, more in links.grown().items() if more >= FEW_CORRECTED or not name.endswith(CORRECTED)
     }
-    return "; ".join(f"{name} grew by {more}" for name, more in reported.items())
+    return joined([said("{name} grew by {more}", name, more) for name, more in reported.items()])
 
 
 @dataclass(frozen=True)
@@ -78,7 +90,9 @@ class WatchedErrors:
             raise FactMissing("errors of PCIe at the end", self.after.missing)
         after = dict(self.after)
         if before.keys() - after.keys():
-            raise FactMissing("errors of PCIe at the end", f"it no longer reports {', '.join(sorted(before))}")
+            raise FactMissing(
+                "errors of PCIe at the end", said("it no longer reports {before}", ", ".join(sorted(before)))
+            )
         return {name: after[name] - count for name, count in before.items() if after[name] > count}
 
 
@@ -94,12 +108,12 @@ def watched_errors(node: NodeFacts) -> Iterable[tuple[str, WatchedErrors]]:
 
 def _broken_pcie(watched: WatchedErrors) -> str:
     reported = {name: more for name, more in watched.grown().items() if not name.endswith("corrected") or "un" in name}
-    return "; ".join(f"{name} grew by {more}" for name, more in reported.items())
+    return joined([said("{name} grew by {more}", name, more) for name, more in reported.items()])
 
 
 def _corrected_pcie(watched: WatchedErrors) -> str:
     more = watched.grown().get("PCIe errors, corrected", 0)
-    return f"PCIe errors, corrected grew by {more}" if more >= FEW_CORRECTED else ""
+    return said("PCIe errors, corrected grew by {more}", more) if more >= FEW_CORRECTED else ""
 
 
 NVLINK_ERRORS = (

@@ -11,6 +11,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpu import Imex
 from preflight.facts.value import Missing, present
+from preflight.said import said
 from preflight.tables import faults
 from preflight.tables.faults import Fault
 
@@ -50,7 +51,7 @@ def cliques_apart(cluster: Cluster) -> list[Blame]:
     return [
         blame
         for domain, found in joined(cluster).items()
-        for blame in cluster.differing(found, f"clique of the NVLink domain {domain}")
+        for blame in cluster.differing(found, said("clique of the NVLink domain {domain}", domain))
     ]
 
 
@@ -80,7 +81,7 @@ def _state(node: NodeFacts) -> str:
     state, unready = present(imex.state, "state of IMEX"), present(imex.not_ready, "nodes of IMEX")
     own = [state_of for state_of in unready if state_of.split()[0] in own_names(node)]
     if state == "DOWN" or own:
-        return f"its IMEX is not ready: domain {state}{f', {own[0]}' if own else ''}"
+        return said("its IMEX is not ready: domain {state}{own}", state, f", {own[0]}" if own else "")
     return ""
 
 
@@ -90,7 +91,7 @@ def _degraded(node: NodeFacts) -> str:
     is_own = any(state_of.split()[0] in own_names(node) for state_of in unready)
     if state in ("UP", "DOWN") or is_own:
         return ""
-    return f"its IMEX domain is {state}: {', '.join(unready[:4]) or 'not all nodes are connected'}"
+    return said("its IMEX domain is {state}: {unready}", state, ", ".join(unready[:4]) or "not all nodes are connected")
 
 
 def _listed(node: NodeFacts) -> str:
@@ -134,7 +135,9 @@ def judge_imex(cluster: Cluster) -> list[Blame]:
         groups: dict[str, list[str]] = {}
         for name, text in _lists(cluster, names).items():
             groups.setdefault(text, []).append(name)
-        blames += cluster.differing(groups, f"nodes_config.cfg of IMEX in the NVLink domain {domain}", fix=SAME_NODES)
+        blames += cluster.differing(
+            groups, said("nodes_config.cfg of IMEX in the NVLink domain {domain}", domain), fix=SAME_NODES
+        )
     return [
         Blame(blame.message, nodes=names, fix=blame.fix, is_advisory=blame.is_advisory or is_mild)
         for blame in blames
@@ -170,5 +173,7 @@ def _lists(cluster: Cluster, names: list[str]) -> dict[str, str]:
 
 def _reported(held: set[str], union: set[str]) -> str:
     without = sorted(union - held)
-    more = f" and {len(without) - MOST_NAMED} more" if len(without) > MOST_NAMED else ""
-    return f"{len(held)} nodes" + (f" without {', '.join(without[:MOST_NAMED])}{more}" if without else "")
+    more = said(" and {MOST_NAMED} more", len(without) - MOST_NAMED) if len(without) > MOST_NAMED else ""
+    return said("{held} nodes", len(held)) + (
+        said(" without {without}{more}", ", ".join(without[:MOST_NAMED]), more) if without else ""
+    )

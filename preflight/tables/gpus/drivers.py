@@ -9,6 +9,7 @@ from __future__ import annotations
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing, present
+from preflight.said import joined, said
 from preflight.tables import xids
 
 FIX = (
@@ -39,14 +40,14 @@ MOST_MODULES = 3
 def refused(node: NodeFacts) -> str:
     """The modules that the kernel has refused, where the job needs them and they were not loaded since."""
     events = [event for event in _refused(node) if event.device != UVM and _is_needed(node, event.device)]
-    lines = "; ".join(event.text for event in events[:MOST_MODULES])
-    return f"the kernel has refused a driver: {lines}" if lines else ""
+    lines = joined(event.text for event in events[:MOST_MODULES])
+    return said("the kernel has refused a driver: {lines}", lines) if lines else ""
 
 
 def without_uvm(node: NodeFacts) -> str:
     """The module that CUDA needs, where the kernel has refused it."""
     line = next((event.text for event in _refused(node) if event.device == UVM and UVM not in _loaded(node)), "")
-    return f"CUDA cannot start, for the kernel has refused its module: {line}" if line else ""
+    return said("CUDA cannot start, for the kernel has refused its module: {line}", line) if line else ""
 
 
 def unlisted(node: NodeFacts) -> str:
@@ -59,7 +60,7 @@ def unlisted(node: NodeFacts) -> str:
     texts = [event.text for event in log if event.kind == "driver" and not (is_nvidia and "amdgpu" in event.text)]
     texts += [xids.text(event) for event in log if event.kind in ("xid", "sxid") and xids.is_fatal(event)]
     causes = [text for text in texts if "probe" not in text] or texts
-    return "; ".join(list(dict.fromkeys(causes))[:MOST_MODULES])
+    return joined(list(dict.fromkeys(causes))[:MOST_MODULES])
 
 
 def _refused(node: NodeFacts) -> list[LogEvent]:

@@ -11,6 +11,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.pci import without_domain_zeros
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import present
+from preflight.said import joined
 from preflight.tables import xids
 from preflight.tables.faults import Fault
 from preflight.tables.gpus import drivers
@@ -29,8 +30,8 @@ def _logged(node: NodeFacts) -> str:
     listed = {without_domain_zeros(gpu.bus_id) for gpu in node.gpu.readable()}
     others = [event for event in _own(node, node.kernel.events("driver", within_seconds=LOG_SECONDS))
               if without_domain_zeros(event.device) not in listed or not TAKING.search(event.text)]  # fmt: skip
-    said = [*_still_lost(node, listed), *map(xids.text, filter(xids.is_fatal, _reported(node)))]
-    return "; ".join(dict.fromkeys([*said, *(event.text for event in others)]))
+    lines = [*_still_lost(node, listed), *map(xids.text, filter(xids.is_fatal, _reported(node)))]
+    return joined(dict.fromkeys([*lines, *(event.text for event in others)]))
 
 
 def _own(node: NodeFacts, events: Iterable[LogEvent]) -> list[LogEvent]:
@@ -53,11 +54,11 @@ def _still_lost(node: NodeFacts, listed: set[str]) -> Iterable[str]:
 
 
 def _worn(node: NodeFacts) -> str:
-    return "; ".join(dict.fromkeys(map(xids.text, filter(xids.is_wear, _reported(node)))))
+    return joined(dict.fromkeys(map(xids.text, filter(xids.is_wear, _reported(node)))))
 
 
 def _wearing(node: NodeFacts) -> str:
-    return "; ".join(
+    return joined(
         dict.fromkeys(event.text for event in _own(node, node.kernel.events("wear", within_seconds=LOG_SECONDS)))
     )
 
@@ -87,15 +88,15 @@ def _new(node: NodeFacts, *kinds: str) -> list[LogEvent]:
 
 def _logged_since(node: NodeFacts) -> str:
     reported = map(xids.text, filter(xids.is_fatal, _new(node, "xid", "sxid")))
-    return "; ".join(dict.fromkeys([*reported, *(event.text for event in _new(node, "driver"))]))
+    return joined(dict.fromkeys([*reported, *(event.text for event in _new(node, "driver"))]))
 
 
 def _worn_since(node: NodeFacts) -> str:
-    return "; ".join(dict.fromkeys(map(xids.text, filter(xids.is_wear, _new(node, "xid", "sxid")))))
+    return joined(dict.fromkeys(map(xids.text, filter(xids.is_wear, _new(node, "xid", "sxid")))))
 
 
 def _wearing_since(node: NodeFacts) -> str:
-    return "; ".join(dict.fromkeys(event.text for event in _new(node, "wear")))
+    return joined(dict.fromkeys(event.text for event in _new(node, "wear")))
 
 
 LOG = (

@@ -6,6 +6,7 @@ from preflight.errors import FactMissing, NotApplicable
 from preflight.facts.cluster import Row
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, present
+from preflight.said import said
 
 
 def of_all(node: NodeFacts, field: str, fact: str, *, unit: str = "") -> str:
@@ -14,9 +15,9 @@ def of_all(node: NodeFacts, field: str, fact: str, *, unit: str = "") -> str:
     for gpu in node.gpu.readable():
         value = getattr(gpu.status, field)
         if isinstance(value, Missing) and value.kind == "absent":
-            lacking[gpu.name] = f"GPU {gpu.index} does not report it, as others of its model do"
+            lacking[gpu.name] = said("GPU {index} does not report it, as others of its model do", gpu.index)
         else:
-            found.append(present(value, f"{fact} of GPU {gpu.index}"))
+            found.append(present(value, said("{fact} of GPU {index}", fact, gpu.index)))
     reported = {gpu.name for gpu in node.gpu.readable() if not isinstance(getattr(gpu.status, field), Missing)}
     for name, reason in lacking.items():
         if name in reported:
@@ -34,7 +35,9 @@ def _numa_nodes(node: NodeFacts) -> str:
     if not known:
         raise FactMissing("NUMA nodes of the GPUs", "the firmware reports none", "absent")
     if len(known) < len(functions):
-        raise FactMissing("NUMA nodes of the GPUs", f"{len(known)} of {len(functions)} GPUs report theirs")
+        raise FactMissing(
+            "NUMA nodes of the GPUs", said("{known} of {functions} GPUs report theirs", len(known), len(functions))
+        )
     return ", ".join(known)
 
 

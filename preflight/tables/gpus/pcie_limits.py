@@ -18,6 +18,7 @@ from preflight.facts.fabric import hcas
 from preflight.facts.node import NodeFacts
 from preflight.facts.pci import PciFunction
 from preflight.facts.value import Missing
+from preflight.said import said
 
 KIND = "bandwidth"
 LIMITED = re.compile(
@@ -67,7 +68,7 @@ def underpowered(cluster: Cluster) -> list[Blame]:
         usual = min(counts, key=lambda count: (-counts.count(count), count))
         for name, weak in have.items():
             if len(weak) > usual:
-                words = f"adapter {', '.join(weak)}: its slot gives it less power than it may take"
+                words = said("adapter {weak}: its slot gives it less power than it may take", ", ".join(weak))
                 blames.append(Blame(words, nodes=[name], fix=POWER_FIX))
     return blames
 
@@ -97,7 +98,9 @@ def _usual(every: list[tuple[float, ...]]) -> tuple[float, ...]:
 def _message(kind: tuple[str, str], limits: tuple[Limit, ...]) -> str:
     rate, _, link = limits[0]
     devices = ", ".join(device for _, device, _ in limits)
-    return f"{kind[0]} {devices}: {rate:g} Gbit/s of PCIe, limited by the {link}, above its slot"
+    return said(
+        "{kind} {devices}: {rate:g} Gbit/s of PCIe, limited by the {link}, above its slot", kind[0], devices, rate, link
+    )
 
 
 def _by_kind(node: NodeFacts) -> dict[tuple[str, str], tuple[tuple[Limit, ...], int]]:
@@ -109,7 +112,14 @@ def _by_kind(node: NodeFacts) -> dict[tuple[str, str], tuple[tuple[Limit, ...], 
         *above, device = place.path.split("/")
         reported = LIMITED.search(lines.get(device, ""))
         if reported and reported[3] not in (device, *above[-1:]):
-            limits = tuple(sorted((*limits, (float(reported[1]), device, f"{reported[2]} link at {reported[3]}"))))
+            limits = tuple(
+                sorted(
+                    (
+                        *limits,
+                        (float(reported[1]), device, said("{reported} link at {reported2}", reported[2], reported[3])),
+                    )
+                )
+            )
         found[kind] = limits, count + 1
     return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, present
+from preflight.said import said
 from preflight.tables.faults import Fault
 
 
@@ -23,8 +24,8 @@ def _translates(node: NodeFacts) -> str:
         raise FactMissing("IOMMU of the GPUs", "it can be read for some of them only")
     translated = sorted({kind for kind in kinds if not isinstance(kind, Missing) and kind.startswith("DMA")})
     options = [] if isinstance(node.kernel.boot_options, Missing) else node.kernel.boot_options
-    started = f" (the kernel was started with {' '.join(options)})" if options else ""
-    words = f"the IOMMU translates what GPUs send each other over PCIe{started}: peer-to-peer may hang"
+    started = said(" (the kernel was started with {options})", " ".join(options)) if options else ""
+    words = said("the IOMMU translates what GPUs send each other over PCIe{started}: peer-to-peer may hang", started)
     return words if translated and node.value("NCCL_P2P_DISABLE") != "1" else ""
 
 
@@ -59,7 +60,7 @@ def _redirects(node: NodeFacts) -> str:
     if not found or len(gpus) < 2 or (joined and not node.rdma.devices):
         return ""
     bridges = ", ".join(sorted(set(found)))
-    return f"ACS of {bridges} redirects what devices send each other to the root complex: slow, or hangs"
+    return said("ACS of {bridges} redirects what devices send each other to the root complex: slow, or hangs", bridges)
 
 
 ACS = (

@@ -8,6 +8,7 @@ from preflight.errors import Blame, FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import present
+from preflight.said import joined, said
 from preflight.tables.faults import values_by_node
 
 REFUSED = {
@@ -42,13 +43,15 @@ def closed_peers(cluster: Cluster) -> list[Blame]:
     for name, pairs in found.items():
         joined = _joined_pairs(cluster[name], pairs)
         if joined and not cluster[name].value("NCCL_IGNORE_DISABLED_P2P"):
-            reported.setdefault(f"no peer access between GPUs that NVLink joins: {_pairs(joined)}", []).append(name)
+            reported.setdefault(
+                said("no peer access between GPUs that NVLink joins: {pairs}", _pairs(joined)), []
+            ).append(name)
     blames = [Blame(words, nodes=names) for words, names in reported.items()]
     blamed = {name for names in reported.values() for name in names}
     equals: dict[str, dict[str, list[str]]] = {}
     for name in [name for name in found if name not in blamed]:
         node = cluster[name]
-        words = "between all" if not found[name] else f"not between {_pairs(found[name])}"
+        words = "between all" if not found[name] else said("not between {pairs}", _pairs(found[name]))
         equals.setdefault(f"{len(node.gpu.readable())} x {node.gpu.models()}", {}).setdefault(words, []).append(name)
     for groups in equals.values():
         ordered = {words: [name for name in found if name in names] for words, names in groups.items()}
@@ -70,8 +73,8 @@ def _pairs(pairs: Iterable[Pair]) -> str:
     """The pairs as a message says them: "GPU 0 and 1, 2 and 3 (CNS: the chipset refuses)"; of many only the first."""
     reported = []
     for status in dict.fromkeys(pair[2] for pair in pairs):
-        alike = [f"{one} and {other}" for one, other, answer in pairs if answer == status]
+        alike = [said("{one} and {other}", one, other) for one, other, answer in pairs if answer == status]
         left = len(alike) - MOST_PAIRS
-        more = f" and {left} more pair{'s' * (left != 1)}" if left > 0 else ""
+        more = said(" and {left} more pair{s}", left, "s" * (left != 1)) if left > 0 else ""
         reported.append(f"GPU {', '.join(alike[:MOST_PAIRS])}{more} ({status}: {REFUSED.get(status, status)})")
-    return "; ".join(reported)
+    return joined(reported)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from preflight.errors import NotApplicable
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import present
+from preflight.said import joined, said
 from preflight.tables.faults import Fault
 
 
@@ -21,7 +22,7 @@ def _driver(node: NodeFacts) -> str:
     if wanted == "none" or driver_runs(cuda_of_driver=most, cuda_of_torch=wanted):
         return ""
     driver = present(node.gpu.driver, "driver")
-    return f"torch is built for CUDA {wanted}; driver {driver} runs CUDA {most} at most"
+    return said("torch is built for CUDA {wanted}; driver {driver} runs CUDA {most} at most", wanted, driver, most)
 
 
 def _fabric_manager(node: NodeFacts) -> str:
@@ -29,7 +30,7 @@ def _fabric_manager(node: NodeFacts) -> str:
         raise NotApplicable("no NVSwitch")
     if node.gpu.is_joined() or present(node.gpu.fabric_manager, "Fabric Manager"):
         return ""
-    return f"{node.gpu.switches} NVSwitches, and nvidia-fabricmanager does not run"
+    return said("{switches} NVSwitches, and nvidia-fabricmanager does not run", node.gpu.switches)
 
 
 def _busy(node: NodeFacts) -> str:
@@ -37,9 +38,13 @@ def _busy(node: NodeFacts) -> str:
         raise NotApplicable("no GPU")
     busy = [str(gpu.index) for gpu in node.gpu.readable() if gpu.is_busy()]
     held = [str(gpu.index) for gpu in node.gpu.readable() if not gpu.is_busy() and gpu.is_filled()]
-    words = [f"other programs use GPU {', '.join(busy)}"] if busy else []
-    words += [f"memory of GPU {', '.join(held)} is held by programs that cannot be seen from here"] if held else []
-    return "; ".join(words)
+    words = [said("other programs use GPU {busy}", ", ".join(busy))] if busy else []
+    words += (
+        [said("memory of GPU {held} is held by programs that cannot be seen from here", ", ".join(held))]
+        if held
+        else []
+    )
+    return joined(words)
 
 
 # Rows about a node as a whole; an empty fix is the check's own.

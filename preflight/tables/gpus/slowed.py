@@ -9,6 +9,7 @@ from __future__ import annotations
 from preflight.errors import NotApplicable
 from preflight.facts.subjects.gpu import Gpu
 from preflight.facts.value import Missing, present
+from preflight.said import said
 from preflight.tables.faults import Fault
 from preflight.tables.gpus.broken import MEMORY, MOST_PAGES_RETIRED, REPLACE, RESET, fabric_reasons, unhealthy
 
@@ -36,42 +37,61 @@ def _slowdown(gpu: Gpu) -> str:
 def _capped(gpu: Gpu) -> str:
     limit, default = gpu.status.power_limit_watts, present(gpu.status.power_default_watts, "default power limit")
     held = present(limit, "power limit")
-    return f"a power limit of {held:g} W, where {default:g} W is its default" if held < 0.99 * default else ""
+    return (
+        said("a power limit of {held:g} W, where {default:g} W is its default", held, default)
+        if held < 0.99 * default
+        else ""
+    )
 
 
 def _corrected(gpu: Gpu) -> str:
     count = present(gpu.status.corrected_errors, "corrected memory errors")
-    return f"{count} corrected memory errors in its life" if count >= MOST_CORRECTED else ""
+    return said("{count} corrected memory errors in its life", count) if count >= MOST_CORRECTED else ""
 
 
 def _wearing_pages(gpu: Gpu) -> str:
     count = present(gpu.status.pages_retired, "retired pages")
     is_many = MANY_PAGES_RETIRED < count < MOST_PAGES_RETIRED
-    return f"{count} pages retired for errors; {MOST_PAGES_RETIRED} mean a worn board" * is_many
+    return (
+        said("{count} pages retired for errors; {MOST_PAGES_RETIRED} mean a worn board", count, MOST_PAGES_RETIRED)
+        * is_many
+    )
 
 
 def _deferred(gpu: Gpu) -> str:
     count = present(gpu.status.deferred_errors, "deferred memory errors")
-    return f"{count} memory errors that are reported only when a program reads there (deferred)" if count else ""
+    return (
+        said("{count} memory errors that are reported only when a program reads there (deferred)", count)
+        if count
+        else ""
+    )
 
 
 def _hot(gpu: Gpu) -> str:
     at = present(gpu.status.temperature_celsius, "temperature")
     limit = present(gpu.status.temperature_limit_celsius, "slowdown temperature")
-    return f"{at:g} °C before the job, and it slows down at {limit:g}" if at >= limit - NEAR_ITS_LIMIT_CELSIUS else ""
+    return (
+        said("{at:g} °C before the job, and it slows down at {limit:g}", at, limit)
+        if at >= limit - NEAR_ITS_LIMIT_CELSIUS
+        else ""
+    )
 
 
 def _hot_memory(gpu: Gpu) -> str:
     at = present(gpu.status.memory_celsius, "temperature of its memory")
     limit = present(gpu.status.memory_limit_celsius, "slowdown temperature of its memory")
     is_hot = at >= limit - NEAR_ITS_LIMIT_CELSIUS
-    return f"its memory is at {at:g} °C before the job, and slows down at {limit:g}" if is_hot else ""
+    return said("its memory is at {at:g} °C before the job, and slows down at {limit:g}", at, limit) if is_hot else ""
 
 
 def _clock(gpu: Gpu) -> str:
     held = present(gpu.status.clock_mhz, "clock for applications")
     usual = present(gpu.status.clock_default_mhz, "default clock for applications")
-    return f"clocks for applications are set to {held:g} MHz, where {usual:g} is the default" if held < usual else ""
+    return (
+        said("clocks for applications are set to {held:g} MHz, where {usual:g} is the default", held, usual)
+        if held < usual
+        else ""
+    )
 
 
 def _level(gpu: Gpu) -> str:
@@ -81,41 +101,49 @@ def _level(gpu: Gpu) -> str:
 
 def _xgmi(gpu: Gpu) -> str:
     fault = present(gpu.status.link_fault, "errors of xGMI")
-    return f"its xGMI links report {fault}" if fault != "NO_ERRORS" else ""
+    return said("its xGMI links report {fault}", fault) if fault != "NO_ERRORS" else ""
 
 
 def _used_up(gpu: Gpu) -> str:
     banks = present(gpu.status.banks_without_spare_rows, "banks without spare rows")
-    return f"{banks} banks of its memory have no spare row left: the next broken row cannot be remapped" * bool(banks)
+    return said(
+        "{banks} banks of its memory have no spare row left: the next broken row cannot be remapped", banks
+    ) * bool(banks)
 
 
 def _nearly_used_up(gpu: Gpu) -> str:
     banks = present(gpu.status.banks_with_one_spare_row, "banks with one spare row")
-    return f"{banks} banks of its memory have one spare row left" * bool(banks)
+    return said("{banks} banks of its memory have one spare row left", banks) * bool(banks)
 
 
 def _limited_fabric(gpu: Gpu) -> str:
     health, found = gpu.status.fabric_health, gpu.status.fabric_faults
     if isinstance(health, Missing):  # then it is in the reasons alone
         reasons = present(found, "health of the NVLink fabric")
-        return "" if unhealthy(gpu) or not reasons else f"its NVLink fabric says: {', '.join(reasons)}"
-    return f"its NVLink fabric says: {health}{fabric_reasons(gpu)}" if health not in ("Healthy", "Unhealthy") else ""
+        return "" if unhealthy(gpu) or not reasons else said("its NVLink fabric says: {reasons}", ", ".join(reasons))
+    return (
+        said("its NVLink fabric says: {health}{fabric_reasons}", health, fabric_reasons(gpu))
+        if health not in ("Healthy", "Unhealthy")
+        else ""
+    )
 
 
 def _exclusive(gpu: Gpu) -> str:
     mode = present(gpu.compute_mode, "compute mode")
     words = "only one process may use it; a rank that opens a second one's GPU ends with 'device is busy'"
-    return f"compute mode {mode}: {words}" if mode.startswith("Exclusive") else ""
+    return said("compute mode {mode}: {words}", mode, words) if mode.startswith("Exclusive") else ""
 
 
 def _ecc_pending(gpu: Gpu) -> str:
     now, then = present(gpu.status.has_ecc, "ECC"), present(gpu.status.has_ecc_pending, "ECC after a reboot")
-    return f"ECC will be {'on' if then else 'off'} after a reboot, and is {'on' if now else 'off'}" * (now != then)
+    return said("ECC will be {then} after a reboot, and is {now}", "on" if then else "off", "on" if now else "off") * (
+        now != then
+    )
 
 
 def _mig_pending(gpu: Gpu) -> str:
     now, then = present(gpu.mig_mode, "MIG mode"), present(gpu.status.mig_pending, "MIG mode after a reset")
-    return f"MIG will be {then} after a reset, and is {now}" if now != then else ""
+    return said("MIG will be {then} after a reset, and is {now}", then, now) if now != then else ""
 
 
 def _width(gpu: Gpu) -> str:
@@ -124,7 +152,7 @@ def _width(gpu: Gpu) -> str:
     else:
         now, most = gpu.pci.width, gpu.pci.width_max
     now, most = present(now, "link width"), present(most, "link width of the slot")
-    return f"PCIe x{now} in a slot for x{most}" if now < most else ""
+    return said("PCIe x{now} in a slot for x{most}", now, most) if now < most else ""
 
 
 def _generation(gpu: Gpu) -> str:
@@ -133,12 +161,16 @@ def _generation(gpu: Gpu) -> str:
         raise NotApplicable("the GPU idles")
     now = present(gpu.status.pcie_generation, "PCIe generation")
     most = present(gpu.status.pcie_generation_max, "largest PCIe generation")
-    return f"PCIe generation {now} at work, where {most} is possible" if now < most else ""
+    return said("PCIe generation {now} at work, where {most} is possible", now, most) if now < most else ""
 
 
 def _unlicensed(gpu: Gpu) -> str:
     held = present(gpu.status.licence, "licence")
-    return f"its vGPU licence says: {held}: it is slowed down after minutes" if held.startswith("Unlicensed") else ""
+    return (
+        said("its vGPU licence says: {held}: it is slowed down after minutes", held)
+        if held.startswith("Unlicensed")
+        else ""
+    )
 
 
 SLOWED: tuple[Fault[Gpu], ...] = (

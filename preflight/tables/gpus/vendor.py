@@ -10,6 +10,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpus.vendor import NOT_ASKED, Copies, Finding
 from preflight.facts.value import Missing, present
+from preflight.said import joined, said
 
 MOST_SHOWN = 4
 BETWEEN_GPUS = "device_to_device"  # begins the name of a test that copies from GPU to GPU
@@ -22,7 +23,11 @@ def blames(cluster: Cluster, program: str) -> list[Blame]:
     for name, reported in _of_nodes(cluster, program).items():
         for status, is_advisory in (("fail", False), ("warn", True)):
             words = _words(finding for finding in reported if finding.status == status)
-            found += [Blame(f"{program}: {words}", nodes=[name], is_advisory=is_advisory)] if words else []
+            found += (
+                [Blame(said("{program}: {words}", program, words), nodes=[name], is_advisory=is_advisory)]
+                if words
+                else []
+            )
     return found
 
 
@@ -30,7 +35,7 @@ def _needs_a_node_with(cluster: Cluster, program: str) -> None:
     """NotMeasured where somebody asked for a program's tests and no node has it: a skip would let the run pass."""
     held = cluster.gather(lambda node: getattr(node.vendor, program)).values()
     if held and all(isinstance(one, Missing) and one.kind == "absent" and one != NOT_ASKED for one in held):
-        raise NotMeasured(f"--vendor-tests asks for {program}, and it is installed on no node")
+        raise NotMeasured(said("--vendor-tests asks for {program}, and it is installed on no node", program))
 
 
 def _of_nodes(cluster: Cluster, program: str) -> dict[str, tuple[Finding, ...]]:
@@ -50,16 +55,16 @@ def _needs_every_gpu(node: NodeFacts, found: Iterable[Finding]) -> None:
     reported = {one.gpu for one in found if one.gpu}
     count = node.gpu_count()
     if len(reported) < count and not any(one.status == "fail" for one in found):
-        raise FactMissing("rvs", f"it reported {len(reported)} of {count} GPUs")
+        raise FactMissing("rvs", said("it reported {reported} of {count} GPUs", len(reported), count))
 
 
 def _words(findings: Iterable[Finding]) -> str:
     reported = [
-        f"{one.test}{f' of GPU {one.gpu}' if one.gpu else ''}{f': {one.words}' if one.words else ''}"
+        f"{one.test}{(said(' of GPU {gpu}', one.gpu) if one.gpu else '')}{(f': {one.words}' if one.words else '')}"
         for one in findings
     ]
-    more = f" and {len(reported) - MOST_SHOWN} more" if len(reported) > MOST_SHOWN else ""
-    return "; ".join(reported[:MOST_SHOWN]) + more
+    more = said(" and {MOST_SHOWN} more", len(reported) - MOST_SHOWN) if len(reported) > MOST_SHOWN else ""
+    return joined(reported[:MOST_SHOWN]) + more
 
 
 def slow_copies(cluster: Cluster, *, share: float) -> list[Blame]:
@@ -80,8 +85,14 @@ def slow_copies(cluster: Cluster, *, share: float) -> list[Blame]:
             if len(values) >= ENOUGH:
                 found += [
                     Blame(
-                        f"nvbandwidth: {test} {_place(test, row, column)}: {value:.4g} GB/s; the median of "
-                        f"{len(values)} is {middle:.4g}",
+                        said(
+                            "nvbandwidth: {test} {place}: {value:.4g} GB/s; the median of {values} is {middle:.4g}",
+                            test,
+                            _place(test, row, column),
+                            value,
+                            len(values),
+                            middle,
+                        ),
                         nodes=[name],
                     )
                     for (name, row, column), value in slow.items()
@@ -106,7 +117,11 @@ def _comparable(
 
 
 def _place(test: str, row: int, column: int) -> str:
-    return f"between GPU {row} and {column}" if test.startswith(BETWEEN_GPUS) else f"of GPU {column}"
+    return (
+        said("between GPU {row} and {column}", row, column)
+        if test.startswith(BETWEEN_GPUS)
+        else said("of GPU {column}", column)
+    )
 
 
 def _by_models(cluster: Cluster, copies: dict[str, Copies]) -> dict[str, dict[str, Copies]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from preflight.errors import NotApplicable
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, present
+from preflight.said import said
 from preflight.tables.faults import Fault
 from preflight.tables.network import links
 
@@ -24,7 +25,9 @@ def _governor(node: NodeFacts) -> str:
     governors = present(node.kernel.governors, "CPU governors")
     driver = present(node.kernel.scaling_driver, "CPU frequency driver")
     pinned = "powersave" in governors and driver not in SCALES_IN_POWERSAVE
-    return f"CPU governor powersave with {driver}: the CPUs stay at their lowest frequency" if pinned else ""
+    return (
+        said("CPU governor powersave with {driver}: the CPUs stay at their lowest frequency", driver) if pinned else ""
+    )
 
 
 def _memory(node: NodeFacts) -> str:
@@ -32,14 +35,18 @@ def _memory(node: NodeFacts) -> str:
     if available >= LEAST_AVAILABLE * total:
         return ""
     swapped = node.kernel.swap_used_bytes
-    swap = "" if isinstance(swapped, Missing) or not swapped else f", {swapped / GIB:.1f} GiB are swapped out"
-    return f"{available / GIB:.1f} of {total / GIB:.1f} GiB of memory are available{swap}"
+    swap = (
+        ""
+        if isinstance(swapped, Missing) or not swapped
+        else said(", {swapped:.1f} GiB are swapped out", swapped / GIB)
+    )
+    return said("{available:.1f} of {total:.1f} GiB of memory are available{swap}", available / GIB, total / GIB, swap)
 
 
 def _hugepages(node: NodeFacts) -> str:
     huge, total = present(node.kernel.hugepages_bytes, "huge pages"), node.identity.memory_bytes
     return (
-        f"{huge / GIB:.1f} of {total / GIB:.1f} GiB of memory are set aside for huge pages"
+        said("{huge:.1f} of {total:.1f} GiB of memory are set aside for huge pages", huge / GIB, total / GIB)
         if huge > MOST_HUGE * total
         else ""
     )
@@ -49,7 +56,9 @@ def _cpus(node: NodeFacts) -> str:
     gpus, cpus = len(node.gpu.readable()), node.kernel.cpus()
     if not gpus:
         raise NotApplicable("no GPU")
-    return f"{cpus:g} CPUs may be used here for {gpus} GPU{'s' * (gpus != 1)}" if cpus < gpus else ""
+    return (
+        said("{cpus:g} CPUs may be used here for {gpus} GPU{s}", cpus, gpus, "s" * (gpus != 1)) if cpus < gpus else ""
+    )
 
 
 def _quota(node: NodeFacts) -> str:
@@ -59,7 +68,7 @@ def _quota(node: NodeFacts) -> str:
     if isinstance(limit, Missing) and limit.kind == "absent":
         return ""  # no quota at all
     limit = present(limit, "memory quota")
-    quota = f"a quota of {limit / GIB:.1f} GiB of memory for {gpus} GPU{'s' * (gpus != 1)}"
+    quota = said("a quota of {limit:.1f} GiB of memory for {gpus} GPU{s}", limit / GIB, gpus, "s" * (gpus != 1))
     return quota if limit < 4 * GIB * gpus else ""
 
 
@@ -70,7 +79,7 @@ def processes(count: int) -> str:
 
 def _killed(node: NodeFacts) -> str:
     count = present(node.kernel.cgroup_oom_kills, "processes killed in the control group")
-    return f"{processes(count)} of this control group OOM-killed" if count else ""
+    return said("{processes} of this control group OOM-killed", processes(count)) if count else ""
 
 
 def _overcommit(node: NodeFacts) -> str:
@@ -81,25 +90,27 @@ def _overcommit(node: NodeFacts) -> str:
 
 def _slow_clock(node: NodeFacts) -> str:
     source = present(node.kernel.clock_source, "clock source")
-    slow = f"clock source {source}: each reading of the clock is slow, and there are thousands a step"
+    slow = said("clock source {source}: each reading of the clock is slow, and there are thousands a step", source)
     return slow if source in SLOW_CLOCKS else ""
 
 
 def _files(node: NodeFacts) -> str:
     held = present(node.kernel.files_held, "open files of the machine")
-    words = f"{held:.0%} of the files that this machine may have open (fs.file-max) are open"
+    words = said("{held:.0%} of the files that this machine may have open (fs.file-max) are open", held)
     return words if held >= MOST_FILES else ""
 
 
 def _connections(node: NodeFacts) -> str:
     held = present(node.kernel.connections_held, "connections that the packet filter keeps track of")
-    words = f"the packet filter keeps track of {held:.0%} of the connections that it may, and drops new ones beyond"
+    words = said(
+        "the packet filter keeps track of {held:.0%} of the connections that it may, and drops new ones beyond", held
+    )
     return words if held >= MOST_FILES else ""
 
 
 def _threads(node: NodeFacts) -> str:
     held = present(node.kernel.cgroup_processes_held, "processes of the control group")
-    words = f"this control group has {held:.0%} of the processes and threads that it may have"
+    words = said("this control group has {held:.0%} of the processes and threads that it may have", held)
     return words if held >= MOST_FILES else ""
 
 

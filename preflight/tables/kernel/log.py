@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import present
+from preflight.said import said
 from preflight.tables.faults import Fault
 from preflight.tables.gpus import drivers
 from preflight.tables.kernel.fragile import processes
@@ -14,7 +15,14 @@ LOG_SECONDS = 24 * 3600.0
 def _logged(node: NodeFacts, kind: str) -> str:
     texts = dict.fromkeys(event.text for event in node.kernel.events(kind, within_seconds=LOG_SECONDS))
     return (
-        f"{len(texts)} line{'s' * (len(texts) != 1)} in the kernel's log, the last: {list(texts)[-1]}" if texts else ""
+        said(
+            "{texts} line{s} in the kernel's log, the last: {list}",
+            len(texts),
+            "s" * (len(texts) != 1),
+            list(texts)[-1],
+        )
+        if texts
+        else ""
     )
 
 
@@ -110,7 +118,7 @@ LOG: tuple[Fault[NodeFacts], ...] = (
 
 def _killed_since(node: NodeFacts) -> str:
     before, after = present(node.kernel.oom_kills, "kills"), present(node.ending.oom_kills, "kills at the end")
-    return f"{processes(after - before)} OOM-killed during this run" if after > before else ""
+    return said("{processes} OOM-killed during this run", processes(after - before)) if after > before else ""
 
 
 KILLED = (Fault("OOM kills during the run", _killed_since, "", "/proc/vmstat oom_kill"),)

@@ -8,6 +8,7 @@ from preflight.errors import Blame, BlameMany, FactMissing
 from preflight.facts.cluster import Cluster, Row
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, present
+from preflight.said import said
 from preflight.tables.kernel.fragile import GIB
 from preflight.tables.network import links
 
@@ -47,7 +48,11 @@ def _setting(name: str) -> Row:
             raise FactMissing(name, "the kernel or the session does not show it", "absent")
         return present(held[name], name)
 
-    return Row(name, key, f"`sysctl -w {name}='<the others' value>'` on the nodes named, and a line in /etc/sysctl.d")
+    return Row(
+        name,
+        key,
+        said("`sysctl -w {name}='<the others' value>'` on the nodes named, and a line in /etc/sysctl.d", name),
+    )
 
 
 SAME = (
@@ -164,7 +169,7 @@ SAME = (
 
 
 def _limit(share: float) -> str:
-    return "none" if share >= UNLIMITED_CLOCK else f"{share:.0%} of the highest"
+    return "none" if share >= UNLIMITED_CLOCK else said("{share:.0%} of the highest", share)
 
 
 def _or_none(value: int | Missing) -> str:
@@ -186,6 +191,6 @@ def needs_as_much_memory(cluster: Cluster) -> None:
     less = {name: held for name, held in memory.items() if held < least}
     if less:
         raise BlameMany(
-            Blame(f"{held / GIB:.0f} GiB of memory, others have {middle / GIB:.0f}", nodes=[name])
+            Blame(said("{held:.0f} GiB of memory, others have {middle:.0f}", held / GIB, middle / GIB), nodes=[name])
             for name, held in less.items()
         )

@@ -13,6 +13,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import NO_RATE, Interface, Network
 from preflight.facts.value import Missing
+from preflight.said import said
 
 SubNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 # What the first letters of a name say of an interface that carries no packets between machines, or few.
@@ -97,7 +98,9 @@ def _held(cluster: Cluster, version: int, prefix: int) -> _Held:
 def _has_another(network: SubNetwork, own: set[str], node: NodeFacts, cluster: Cluster) -> bool:
     """Whether a peer has an address in a subnet, beside `own`; counted, for each node would else look at each."""
     version, prefix = network.version, network.prefixlen
-    held = cluster.once(f"addresses of IPv{version} by /{prefix}", lambda: _held(cluster, version, prefix))
+    held = cluster.once(
+        said("addresses of IPv{version} by /{prefix}", version, prefix), lambda: _held(cluster, version, prefix)
+    )
     ours = node.network.reachable_addresses
     not_another = sum(_holds(network, one) for one in ours)
     not_another += sum(held.bearers[one] - (one in ours) for one in own if _holds(network, one))
@@ -144,10 +147,13 @@ def of_other_masks(subnets: Mapping[str, str]) -> list[Blame]:
         return []
     return [
         Blame(
-            f"subnet of the training interface: {text}, where its peers have {wanted}",
+            said("subnet of the training interface: {text}, where its peers have {wanted}", text, wanted),
             nodes=[name],
-            fix=f"give the address of the nodes named the mask of their peers, /{wanted.prefixlen} "
-            "(`ip -br address`), also in their network configuration",
+            fix=said(
+                "give the address of the nodes named the mask of their peers, /{prefixlen} (`ip -br "
+                "address`), also in their network configuration",
+                wanted.prefixlen,
+            ),
         )
         for name, text in subnets.items()
         if text != str(wanted)
@@ -177,7 +183,9 @@ def _of_peers(node: NodeFacts, cluster: Cluster) -> Iterator[str]:
         if route.source == route.address and isinstance(route.interface, str):
             held.append(route.interface)
         if held and machine_of(peer) not in {"", machine}:
-            yield f"{held[0]} here has {route.address}, the address that {peer.name} trains on"
+            yield said(
+                "{held} here has {address}, the address that {name} trains on", held[0], route.address, peer.name
+            )
 
 
 def machine_of(node: NodeFacts) -> str:

@@ -9,6 +9,7 @@ from preflight.errors import FactMissing, NotApplicable
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.kernel import ONE_AT_A_TIME
 from preflight.facts.value import Missing
+from preflight.said import joined, said
 from preflight.tables.faults import Fault
 from preflight.tables.network import interfaces, nccl_interfaces
 
@@ -20,12 +21,12 @@ OFTEN = 50  # a switch that restarts, or an interface that is configured again, 
 def _bonds(node: NodeFacts) -> str:
     node.kernel.needs_bonds()
     down = [
-        f"{member} of {bond}"
+        said("{member} of {bond}", member, bond)
         for bond, members in node.kernel.bonds.items()
         for member, is_up in members.items()
         if not is_up and any(members.values())
     ]
-    return f"{', '.join(down)} is down: the bond has that much less bandwidth" if down else ""
+    return said("{down} is down: the bond has that much less bandwidth", ", ".join(down)) if down else ""
 
 
 NO_PARTNER = "00:00:00:00:00:00"  # of a bond whose LACP packets nobody has answered
@@ -41,15 +42,29 @@ def _uneven_bonds(node: NodeFacts) -> str:
         if mode.startswith(ONE_AT_A_TIME):
             continue
         if node.kernel.bond_partners.get(bond) == NO_PARTNER and sum(up.values()) > 1:
-            found.append(f"no switch speaks LACP with {bond}: one of its members carries all")
+            found.append(said("no switch speaks LACP with {bond}: one of its members carries all", bond))
             continue
         groups = {one.name: one.aggregator for one in members if not isinstance(one.aggregator, Missing)}
         speeds = {one.name: one.speed_mbps for one in members if not isinstance(one.speed_mbps, Missing)}
         if len(set(speeds.values())) > 1:
-            found.append(", ".join(f"{name} of {bond} links at {speed} Mbit/s" for name, speed in speeds.items()))
+            found.append(
+                joined(
+                    [
+                        said("{name} of {bond} links at {speed} Mbit/s", name, bond, speed)
+                        for name, speed in speeds.items()
+                    ],
+                    ", ",
+                )
+            )
         elif len(set(groups.values())) > 1:
-            found.append(f"{' and '.join(groups)} of {bond} are in different LACP aggregators: one of them carries all")
-    return "; ".join(found)
+            found.append(
+                said(
+                    "{groups} of {bond} are in different LACP aggregators: one of them carries all",
+                    " and ".join(groups),
+                    bond,
+                )
+            )
+    return joined(found)
 
 
 def _links_of_job(node: NodeFacts) -> tuple[str, ...]:
@@ -82,11 +97,13 @@ def _unsteady(node: NodeFacts) -> str:
     if not counts:
         raise FactMissing("link losses since the start", "the kernel counts none", "absent")
     if untold:
-        raise FactMissing("link losses since the start", f"those of {', '.join(untold)} cannot be read")
+        raise FactMissing("link losses since the start", said("those of {untold} cannot be read", ", ".join(untold)))
     found = [
-        f"{name} lost its link {count} times since it was created" for name, count in counts.items() if count >= OFTEN
+        said("{name} lost its link {count} times since it was created", name, count)
+        for name, count in counts.items()
+        if count >= OFTEN
     ]
-    return "; ".join(found)
+    return joined(found)
 
 
 def _half_duplex(node: NodeFacts) -> str:
@@ -95,7 +112,11 @@ def _half_duplex(node: NodeFacts) -> str:
     if all(isinstance(duplex, Missing) for duplex in links.values()):
         raise NotApplicable("no driver tells the duplex of the links")
     half = [name for name, duplex in links.items() if duplex == "half"]
-    return f"{', '.join(half)} at half duplex: what both ends send at once is lost, and sent again" if half else ""
+    return (
+        said("{half} at half duplex: what both ends send at once is lost, and sent again", ", ".join(half))
+        if half
+        else ""
+    )
 
 
 def shaping(node: NodeFacts) -> str:
@@ -113,10 +134,10 @@ def narrow_links(node: NodeFacts) -> str:
     known = {name: lanes for name, lanes in found.items() if not isinstance(lanes, Missing)}
     for name, lanes in found.items():
         if isinstance(lanes, Missing) and lanes.kind != "absent":  # it is an adapter, and may be the narrow one
-            raise FactMissing(f"PCIe lanes of {name}", lanes.missing, lanes.kind)
+            raise FactMissing(said("PCIe lanes of {name}", name), lanes.missing, lanes.kind)
     if not known:
         raise FactMissing("PCIe lanes of the interfaces", "no adapter reports them", "absent")
-    few = [f"{name} x{now} of x{most}" for name, (now, most) in known.items() if now < most]
+    few = [said("{name} x{now} of x{most}", name, now, most) for name, (now, most) in known.items() if now < most]
     return ", ".join(few) or "all lanes"
 
 
@@ -128,7 +149,7 @@ def bonds_of_job(node: NodeFacts) -> str:
              if isinstance(row.netdev, str)}  # fmt: skip
     found = {
         bond: " ".join(filter(None, (bond, node.kernel.bond_modes.get(bond), node.kernel.bond_policies.get(bond))))
-        + f" of {len(members)}"
+        + said(" of {members}", len(members))
         for bond, members in sorted(node.kernel.bonds.items())
         if bond in used
     }
@@ -147,7 +168,9 @@ def _errors_since(node: NodeFacts) -> str:
     grown = {name: after[name] - before[name] for name in used if name in before and name in after}
     if not grown:
         raise FactMissing("rx/tx errors", "the kernel counts none", "absent")
-    return "; ".join(f"{name} counted {count} rx/tx errors" for name, count in grown.items() if count > 0)
+    return joined(
+        [said("{name} counted {count} rx/tx errors", name, count) for name, count in grown.items() if count > 0]
+    )
 
 
 def _lost_since(node: NodeFacts) -> str:
@@ -157,11 +180,17 @@ def _lost_since(node: NodeFacts) -> str:
     known = {name: after[name] - count for name, count in before.items() if isinstance(count, int)}
     if not known:
         raise FactMissing("link losses", "the kernel counts none", "absent")
-    return "; ".join(f"{name} lost its link {_times((more + 1) // 2)}" for name, more in known.items() if more > 0)
+    return joined(
+        [
+            said("{name} lost its link {times}", name, _times((more + 1) // 2))
+            for name, more in known.items()
+            if more > 0
+        ]
+    )
 
 
 def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+    return "once" if count == 1 else said("{count} times", count)
 
 
 FRAGILE: tuple[Fault[NodeFacts], ...] = (

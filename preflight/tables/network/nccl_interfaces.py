@@ -10,6 +10,7 @@ from preflight.facts import fabric, selection
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import Interface
+from preflight.said import said
 from preflight.tables.network.interfaces import leads_to_a_peer
 
 FAMILIES_WITHOUT_IPV6 = "AF_INET"
@@ -56,7 +57,7 @@ def _link_local_first(node: NodeFacts, cluster: Cluster) -> Trouble | None:
     else:
         is_reached = all_of_them.indices[first.index] == all_of_them.indices.total()
     address = min(first.addresses, key=lambda held: held.family).address
-    message = f"NCCL starts on {first.name}, which has a link-local address only ({address})"
+    message = said("NCCL starts on {name}, which has a link-local address only ({address})", first.name, address)
     return Trouble(message, is_sure=all_of_them.indices.total() < len(cluster) or not is_reached)
 
 
@@ -127,7 +128,12 @@ def _first_elsewhere(node: NodeFacts, cluster: Cluster) -> Trouble | None:
     if not others:
         return None
     held = ", ".join(address.address for address in found[0].addresses)
-    message = f"NCCL starts on {found[0].name} ({held}), whose subnet holds no peer; it could take {others}"
+    message = said(
+        "NCCL starts on {name} ({held}), whose subnet holds no peer; it could take {others}",
+        found[0].name,
+        held,
+        others,
+    )
     return Trouble(message, is_sure=_surely_hangs(node, found[0], cluster))
 
 
@@ -151,9 +157,11 @@ def taken_by_prefix(node: NodeFacts, cluster: Cluster) -> tuple[Trouble, ...]:
         is_dead_end = len(found) > 1 and not leads_to_a_peer(interface, node, cluster)
         is_sure = is_dead_end and not goes_over_rdma(node)
         if whole and interface.name not in written:
-            messages.append(Trouble(f"{value} takes {interface.name} too, as a prefix", is_sure))
+            messages.append(Trouble(said("{value} takes {name} too, as a prefix", value, interface.name), is_sure))
         elif is_dead_end:
-            messages.append(Trouble(f"{value} takes {interface.name}, whose subnet holds no peer", is_sure))
+            messages.append(
+                Trouble(said("{value} takes {name}, whose subnet holds no peer", value, interface.name), is_sure)
+            )
     return tuple(messages)
 
 

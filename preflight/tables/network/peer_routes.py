@@ -10,6 +10,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.peers import Route
 from preflight.facts.value import Missing
+from preflight.said import joined, said
 
 OF_LOOPBACK = 65535  # no other interface takes as much
 
@@ -19,25 +20,29 @@ def trouble(node: NodeFacts, cluster: Cluster, routes: Collection[Route]) -> tup
 
     FactMissing where a way is not known.
     """
-    said: dict[str, list[str]] = {}
+    by_words: dict[str, list[str]] = {}
     is_sure = False
     for route in routes:
         if route.refused and _is_own(route, node, cluster):
             is_sure = True
-            said.setdefault(f"do not leave: {route.refused}", []).append(route.name)
+            by_words.setdefault(said("do not leave: {refused}", route.refused), []).append(route.name)
             continue
         leaves_by = route.leaves_by()
         if not leaves_by:
             words = "find no route"
         else:
-            words = f"leave by {leaves_by}" if leaves_by != node.network.training else _size(route, node, cluster)
+            words = (
+                said("leave by {leaves_by}", leaves_by)
+                if leaves_by != node.network.training
+                else _size(route, node, cluster)
+            )
         if words:
-            said.setdefault(words, []).append(route.name)
+            by_words.setdefault(words, []).append(route.name)
     found = (
-        f"packets to {', '.join(peers) if len(peers) < len(routes) else 'every peer'} {words}"
-        for words, peers in said.items()
+        said("packets to {peers} {words}", ", ".join(peers) if len(peers) < len(routes) else "every peer", words)
+        for words, peers in by_words.items()
     )
-    return "; ".join(found), is_sure
+    return joined(found), is_sure
 
 
 def wrong_cards(cluster: Cluster) -> list[Blame]:
@@ -71,7 +76,14 @@ def wrong_cards(cluster: Cluster) -> list[Blame]:
                 continue
             if route.is_written or route.name in right:
                 how = "by a static entry" if route.is_written else "as its neighbour"
-                words = f"{route.address} of {route.name} is taken for {card} {how}; {route.name} has {', '.join(own)}"
+                words = said(
+                    "{address} of {name} is taken for {card} {how}; {name} has {own}",
+                    route.address,
+                    route.name,
+                    card,
+                    how,
+                    ", ".join(own),
+                )
                 found.append(Blame(words, nodes=[name]))
     return found
 
@@ -105,14 +117,18 @@ def _size(route: Route, node: NodeFacts, cluster: Cluster) -> str:
     # Where an overlay takes its part, the routes of every node say so.
     if any(_lost(other) == whole - route.mtu for other in _others(node, cluster)):
         return ""
-    return f"are cut to {route.mtu} bytes, though the interface takes {whole}"
+    return said("are cut to {mtu} bytes, though the interface takes {whole}", route.mtu, whole)
 
 
 def _too_large(mtu: int, node: NodeFacts, whole: int) -> str:
     """An address that is a subnet of its own may be behind any interface, and so may what goes to loopback."""
     if mtu >= OF_LOOPBACK or node.network.training_interface.subnet().endswith(("/32", "/128")):
-        return f"leave by another interface, whose MTU is {mtu} and not {whole}"
-    return f"may have {mtu} bytes by the MTU of their route, but the interface drops what is larger than {whole}"
+        return said("leave by another interface, whose MTU is {mtu} and not {whole}", mtu, whole)
+    return said(
+        "may have {mtu} bytes by the MTU of their route, but the interface drops what is larger than {whole}",
+        mtu,
+        whole,
+    )
 
 
 def _lost(node: NodeFacts) -> int:

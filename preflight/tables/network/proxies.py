@@ -10,6 +10,7 @@ from typing import NamedTuple
 from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
+from preflight.said import said
 
 NAMES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 MOST_NAMED = 4
@@ -49,7 +50,7 @@ def caught(no_proxy: str, node: NodeFacts, cluster: Cluster) -> str:
     if count == 0:
         for name in islice((one for one in found.unsure if one != node.name), 1):
             missing = found.unsure[name]
-            raise FactMissing(f"hostname of {name}", missing.reason, missing.kind)
+            raise FactMissing(said("hostname of {name}", name), missing.reason, missing.kind)
         return ""
     first = islice((name for name in found.caught if name != node.name), MOST_NAMED)
     return ", ".join(first) if count < len(cluster) - 1 else "any peer"

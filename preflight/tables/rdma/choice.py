@@ -11,6 +11,7 @@ from preflight.errors import FactMissing, NotApplicable
 from preflight.facts.fabric import Hca
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, present
+from preflight.said import joined, said
 from preflight.tables import gids
 from preflight.tables.faults import Fault, active_ports
 from preflight.tables.rdma.parity import active_mtus
@@ -31,8 +32,8 @@ def _mixed_layers(node: NodeFacts) -> str:
         of_layer.setdefault(hca.port.link_layer, []).append(hca)
     if len(of_layer) < 2:
         return ""
-    message = ", ".join(f"{hcas[0].name} is {layer}" for layer, hcas in sorted(of_layer.items()))
-    return f"NCCL would use InfiniBand and Ethernet ports together: {message}"
+    message = joined([said("{name} is {layer}", hcas[0].name, layer) for layer, hcas in sorted(of_layer.items())], ", ")
+    return said("NCCL would use InfiniBand and Ethernet ports together: {message}", message)
 
 
 def _fast_and_near(node: NodeFacts) -> list[Hca]:
@@ -66,12 +67,12 @@ def _slow_of_a_kind(node: NodeFacts) -> str:
         if hca.kind and not isinstance(rate, Missing):
             rates.setdefault(f"{hca.kind} {hca.port.link_layer}", {})[hca.name] = rate
     slow = [
-        f"{name} links at {rate:g} Gbit/s, others of its board at {max(of_kind.values()):g}"
+        said("{name} links at {rate:g} Gbit/s, others of its board at {max:g}", name, rate, max(of_kind.values()))
         for of_kind in rates.values()
         for name, rate in of_kind.items()
         if rate < max(of_kind.values())
     ]
-    return "; ".join(slow)
+    return joined(slow)
 
 
 def _old_default(node: NodeFacts) -> str:
@@ -82,7 +83,9 @@ def _old_default(node: NodeFacts) -> str:
     roce = [hca.name for hca in node.active_hcas() if hca.port.link_layer == "Ethernet"]
     if version.count(".") < 2 or node.nccl_chooses_gids() or not roce:
         return ""
-    return f"NCCL {version} takes GID 0 where NCCL_IB_GID_INDEX is not set: RoCE v1, on {', '.join(roce)}"
+    return said(
+        "NCCL {version} takes GID 0 where NCCL_IB_GID_INDEX is not set: RoCE v1, on {roce}", version, ", ".join(roce)
+    )
 
 
 def _narrow(node: NodeFacts) -> str:
@@ -99,16 +102,25 @@ def _narrow(node: NodeFacts) -> str:
         for words, now, most in pairs:
             for value in (now, most):
                 if isinstance(value, Missing) and value.kind != "absent":
-                    raise FactMissing(f"PCIe link of {device.name}", value.missing, value.kind)
+                    raise FactMissing(said("PCIe link of {name}", device.name), value.missing, value.kind)
             if not isinstance(now, Missing) and not isinstance(most, Missing) and now < most:
-                messages.append(f"{device.name} is on PCIe {words.format(now)}, where {words.format(most)} is possible")
-    return "; ".join(messages)
+                messages.append(
+                    said(
+                        "{name} is on PCIe {format}, where {format2} is possible",
+                        device.name,
+                        words.format(now),
+                        words.format(most),
+                    )
+                )
+    return joined(messages)
 
 
 def _iwarp(node: NodeFacts) -> str:
-    kinds = {device.name: present(device.node_type, f"node type of {device.name}") for device in node.rdma.devices}
+    kinds = {
+        device.name: present(device.node_type, said("node type of {name}", device.name)) for device in node.rdma.devices
+    }
     names = [name for name, kind in kinds.items() if kind == "RNIC"]
-    return f"{', '.join(names)} speaks iWARP, which NCCL leaves out" if names else ""
+    return said("{names} speaks iWARP, which NCCL leaves out", ", ".join(names)) if names else ""
 
 
 NODES = (
@@ -165,9 +177,9 @@ def _device_initiated(node: NodeFacts) -> str:
     users += [name for name in ("deep-ep", "deep_ep") if name in node.software.packages]
     if not users:
         raise NotApplicable("nothing of the job asks for device-initiated traffic")
-    known = {name: int(present(mtu, f"active MTU of {name}")) for name, mtu in active_mtus(node).items()}
-    small = [f"{name} has {mtu}" for name, mtu in known.items() if mtu < 4096]
-    return f"active MTU: {', '.join(small)}; {users[0]} needs 4096" if small else ""
+    known = {name: int(present(mtu, said("active MTU of {name}", name))) for name, mtu in active_mtus(node).items()}
+    small = [said("{name} has {mtu}", name, mtu) for name, mtu in known.items() if mtu < 4096]
+    return said("active MTU: {small}; {users} needs 4096", ", ".join(small), users[0]) if small else ""
 
 
 def _without_gpudirect(node: NodeFacts) -> str:

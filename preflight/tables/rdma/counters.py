@@ -9,6 +9,7 @@ from preflight.errors import BlockedBy, FactMissing, NotApplicable
 from preflight.facts.fabric import Hca
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.ending import PortEnd
+from preflight.said import joined, said
 from preflight.tables.faults import Fault, link
 
 # What counts errors of link or transport; flow counters and those of mere congestion are left out.
@@ -43,7 +44,7 @@ class Watched:
         known = [name for name in names if name in before and name in after]
         lost = [name for name in names if name in self.hca.port.unread]
         if lost:
-            raise FactMissing("counters", f"{', '.join(lost)} cannot be read")
+            raise FactMissing("counters", said("{lost} cannot be read", ", ".join(lost)))
         if not known:
             raise FactMissing("counters", "the port counts nothing of the kind", "absent")
         return {name: after[name] - before[name] for name in known if after[name] > before[name]}
@@ -64,17 +65,22 @@ def watched(node: NodeFacts) -> list[tuple[str, Watched]]:
 
 def _changed(port: Watched) -> str:
     if port.end is None:
-        return f"{port.hca.name} is gone"
-    return "" if port.end.state == "ACTIVE" else f"{port.hca.name} was ACTIVE and is {port.end.state}"
+        return said("{name} is gone", port.hca.name)
+    return "" if port.end.state == "ACTIVE" else said("{name} was ACTIVE and is {state}", port.hca.name, port.end.state)
 
 
 def _went_down(port: Watched) -> str:
     downs = port.grown(["link_downed"]).get("link_downed", 0)
-    return f"{port.hca.name} went down {downs} times" if downs else ""
+    return said("{name} went down {downs} times", port.hca.name, downs) if downs else ""
 
 
 def _counted(port: Watched) -> str:
-    return "; ".join(f"{name} of {port.hca.name} grew by {count}" for name, count in port.grown(ERROR_COUNTERS).items())
+    return joined(
+        [
+            said("{name} of {name2} grew by {count}", name, port.hca.name, count)
+            for name, count in port.grown(ERROR_COUNTERS).items()
+        ]
+    )
 
 
 def kind_of_counts(port: Watched) -> str:

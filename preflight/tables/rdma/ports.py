@@ -13,6 +13,7 @@ from preflight.facts.fabric import Hca, classify
 from preflight.facts.node import NodeFacts
 from preflight.facts.selection import parse_patterns
 from preflight.facts.value import present
+from preflight.said import said
 from preflight.tables.faults import Fault
 
 FULL_MEMBER = 0x8000
@@ -20,7 +21,7 @@ FULL_MEMBER = 0x8000
 
 def _unopenable(hca: Hca) -> str:
     error = present(hca.open_error, "device file")
-    return f"it cannot be opened: {error}" if error else ""
+    return said("it cannot be opened: {error}", error) if error else ""
 
 
 OPENABLE = (
@@ -57,7 +58,7 @@ def _unmanaged(hca: Hca) -> str:
     if hca.port.link_layer != "InfiniBand":
         raise NotApplicable("the link is not InfiniBand")
     waits = hca.port.state in ("INIT", "ARMED")
-    return f"it waits for a subnet manager ({hca.port.state_text()})" if waits else ""
+    return said("it waits for a subnet manager ({state_text})", hca.port.state_text()) if waits else ""
 
 
 def _limited(hca: Hca) -> str:
@@ -66,7 +67,9 @@ def _limited(hca: Hca) -> str:
     keys = present(hca.port.pkeys, "partition keys")
     held = {int(key, 16) for key in keys}
     return (
-        "" if held & {0xFFFF} or any(key & FULL_MEMBER for key in held) else f"limited member only ({', '.join(keys)})"
+        ""
+        if held & {0xFFFF} or any(key & FULL_MEMBER for key in held)
+        else said("limited member only ({keys})", ", ".join(keys))
     )
 
 
@@ -100,7 +103,7 @@ def _without_manager(hca: Hca) -> str:
     try:
         return "it knows no subnet manager (sm_lid 0)" if int(lid, 16) == 0 else ""
     except ValueError:
-        raise FactMissing("LID of the subnet manager", f"not a number: {lid}") from None
+        raise FactMissing("LID of the subnet manager", said("not a number: {lid}", lid)) from None
 
 
 def _local_only(hca: Hca) -> str:
@@ -116,7 +119,11 @@ def _wide(hca: Hca) -> str:
     width = present(hca.port.width, "width of the link")
     named = hca.port.link_layer == "InfiniBand" and width == 1
     # One lane of EDR is how some adapters reach 25 Gbit/s; a wide link that came up on one lane is far slower.
-    return f"one lane only, {hca.port.rate_text()}" if named and present(hca.port.rate_gbps, "rate") < 25 else ""
+    return (
+        said("one lane only, {rate_text}", hca.port.rate_text())
+        if named and present(hca.port.rate_gbps, "rate") < 25
+        else ""
+    )
 
 
 # Steps of a link that is not up, through which one that stays active goes again and again.
@@ -125,7 +132,7 @@ BETWEEN = ("LinkErrorRecovery", "PortConfigurationTraining", "Polling", "Sleep")
 
 def _recovering(hca: Hca) -> str:
     state = present(hca.port.physical_state, "physical state")
-    return f"its link is in {state}, though the port is active" if hca.is_up and state in BETWEEN else ""
+    return said("its link is in {state}, though the port is active", state) if hca.is_up and state in BETWEEN else ""
 
 
 FRAGILE = (

@@ -6,6 +6,7 @@ from preflight.errors import Blame, FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
+from preflight.said import said
 from preflight.tables import gids
 from preflight.tables.faults import values_by_node
 
@@ -29,7 +30,13 @@ def crossed(cluster: Cluster) -> list[Blame]:
         rails += 1
         for name, odd in ports.items():
             if name != usual:
-                message = f"{name} is in {subnet}, which is that of {usual} on {fold(ports[usual])}"
+                message = said(
+                    "{name} is in {subnet}, which is that of {usual} on {ports}",
+                    name,
+                    subnet,
+                    usual,
+                    fold(ports[usual]),
+                )
                 blamed.setdefault(message, []).extend(odd)
     if not rails:
         raise NotApplicable("no subnet belongs to one port of each node")
@@ -57,7 +64,13 @@ def strangers(cluster: Cluster) -> list[Blame]:
         at_home = [name for name, subnet in of_node.items() if name in usual and usual[name][0] == subnet]
         for name, subnet in of_node.items():
             if at_home and name in usual and subnet not in every:
-                message = f"{name} is in {subnet}; on {fold(usual[name][1])} it is in {usual[name][0]}"
+                message = said(
+                    "{name} is in {subnet}; on {usual} it is in {usual2}",
+                    name,
+                    subnet,
+                    fold(usual[name][1]),
+                    usual[name][0],
+                )
                 blames.append(Blame(message, nodes=[node]))
     return blames
 
@@ -71,7 +84,7 @@ def of_other_managers(cluster: Cluster) -> list[Blame]:
         for node, of_node in lids.items():
             if name in of_node:
                 groups.setdefault(of_node[name], []).append(node)
-        blames += cluster.differing(groups, f"LID of the subnet manager of {name}")
+        blames += cluster.differing(groups, said("LID of the subnet manager of {name}", name))
     return blames
 
 
@@ -99,10 +112,12 @@ def swapped(cluster: Cluster) -> list[Blame]:
     pairs = [(port, port_of[subnet]) for port, subnet in one.items() if subnet in port_of]
     if set(one) != set(other) or len(pairs) < 2 or any(len({*rails.values()}) < len(rails) for rails in (one, other)):
         raise NotApplicable("the two nodes have no subnet for each port")
-    crossed_pairs = [f"{port} with {peer}" for port, peer in pairs if port != peer]
+    crossed_pairs = [said("{port} with {peer}", port, peer) for port, peer in pairs if port != peer]
     if not crossed_pairs:
         return []
-    message = f"the rails are crossed: by their subnets {fold(found)} join {', '.join(crossed_pairs)}"
+    message = said(
+        "the rails are crossed: by their subnets {found} join {crossed_pairs}", fold(found), ", ".join(crossed_pairs)
+    )
     return [Blame(message, nodes=list(found))]
 
 

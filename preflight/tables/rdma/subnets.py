@@ -12,6 +12,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.fabric import classify
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.rdma import RdmaPort
+from preflight.said import said
 from preflight.tables.faults import values_by_node
 
 ROUTED_ROW = "NCCL_IB_ROUTABLE_FLID_GID_INDEX"
@@ -34,12 +35,14 @@ def unrouted(cluster: Cluster) -> list[Blame]:
         islands.append((subnets, nodes))
     without = {name for name, ports in found.items() if not any(flid for _, flid in ports.values())}
     groups = {
-        f"subnet {' and '.join(f'0x{subnet:04x}' for subnet in sorted(subnets))}": [n for n in nodes if n in without]
+        said("subnet {subnet}", " and ".join(f"0x{subnet:04x}" for subnet in sorted(subnets))): [
+            n for n in nodes if n in without
+        ]
         for subnets, nodes in islands
     }
     if len(islands) > 1 and len(without) < len(found):  # the others are reached: it is these that lack something
         return [
-            Blame(f"no FLID in its GIDs, and only {words} of InfiniBand", nodes=nodes, fix=FIX)
+            Blame(said("no FLID in its GIDs, and only {words} of InfiniBand", words), nodes=nodes, fix=FIX)
             for words, nodes in groups.items()
             if nodes
         ]

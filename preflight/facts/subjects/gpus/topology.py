@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from preflight.facts.value import Text, Value
+from preflight.said import joined, said
 
 
 class TopologyRow(Value, frozen=True):
@@ -38,7 +39,9 @@ class Topology(NamedTuple):
         users: dict[str, list[str]] = {}
         for gpu, names in near.items():
             users.setdefault(names[0], []).append(gpu)
-        return "; ".join(f"{name} is nearest to {' and '.join(of)}" for name, of in users.items() if len(of) > 1)
+        return joined(
+            [said("{name} is nearest to {of}", name, " and ".join(of)) for name, of in users.items() if len(of) > 1]
+        )
 
     def are_joined_by_nvlink(self) -> bool:
         """Whether every pair of GPUs has NVLink between them."""
@@ -61,10 +64,13 @@ class Topology(NamedTuple):
         """The topology as a message says it, the same for nodes of the same build; ``is_named`` tells the adapters."""
         near = self.nearest_adapters()
         between = sorted({relation for row in self.rows for relation in row.relations if relation != "X"})
-        of_gpus = "; ".join(
-            f"{gpu} {'/'.join(names) if is_named else f'{len(names)} adapters'}" for gpu, names in near.items()
+        of_gpus = joined(
+            [
+                f"{gpu} {('/'.join(names) if is_named else said('{names} adapters', len(names)))}"
+                for gpu, names in near.items()
+            ]
         )
-        return of_gpus or f"GPUs joined by {', '.join(between)}"
+        return of_gpus or said("GPUs joined by {between}", ", ".join(between))
 
 
 @lru_cache(maxsize=256)  # nodes of a build have one topology between them, and several checks ask

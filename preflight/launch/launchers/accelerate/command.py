@@ -23,6 +23,7 @@ from preflight.launch.plan import Plan
 from preflight.launch.text.options import Reader, Spec, parse_options
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Where
+from preflight.said import said
 
 SPEC = Spec(
     valued=words(
@@ -198,8 +199,12 @@ def cannot_start(plan: Plan) -> str:
     if plan.setting("use_cpu") is True or plan.setting("cpu") is not None or kind in ("NO", False, "MULTI_CPU"):
         return "accelerate starts one plain process for it, which is a world of one"
     if kind is not None and kind not in BY_AGENT:
-        return f"distributed_type {kind} is not started here"
-    return f"accelerate hands the start to pdsh or mpirun over {hostfile_of(plan)}" if hostfile_of(plan) else ""
+        return said("distributed_type {kind} is not started here", kind)
+    return (
+        said("accelerate hands the start to pdsh or mpirun over {hostfile_of}", hostfile_of(plan))
+        if hostfile_of(plan)
+        else ""
+    )
 
 
 ACCELERATE = Launcher(

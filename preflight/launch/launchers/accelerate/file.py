@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.plan import fail, warn
 from preflight.ledger.findings import Edit, Finding, Where
+from preflight.said import said
 
 if TYPE_CHECKING:
     from preflight.launch.text.located import Located
@@ -87,13 +88,21 @@ def _flattened(document: Located) -> dict[str, list[tuple[str, Located]]]:
 
 def _lost_indentation(section: str, inner: list[tuple[str, Located]], file: str) -> Finding:
     first, last = inner[0][1].line, inner[-1][1].line
-    lines = f"lines {first} to {last}" if last > first else f"line {first}"
-    message = f"{section} is empty, and {lines} below it have lost their indentation: accelerate refuses the file"
+    lines = said("lines {first} to {last}", first, last) if last > first else said("line {first}", first)
+    message = said(
+        "{section} is empty, and {lines} below it have lost their indentation: accelerate refuses the file",
+        section,
+        lines,
+    )
     edits = tuple(Edit(file, held.line, held.line, (f"  {key}: {held.text}",)) for key, held in inner)
     where = (Where(file, first), Where(file, last))
     is_scalar = all(held.text and "\n" not in held.text for _, held in inner)
     return fail(
-        "keys_are_indented", message, *where, fix=f"Indent {lines} by two blanks.", edits=edits if is_scalar else ()
+        "keys_are_indented",
+        message,
+        *where,
+        fix=said("Indent {lines} by two blanks.", lines),
+        edits=edits if is_scalar else (),
     )
 
 
@@ -101,7 +110,13 @@ def _duplicates(mapping: Located, file: str, within: str = "") -> list[Finding]:
     """A key that is given twice: PyYAML silently takes the last one."""
     found = []
     for key, first, last in mapping.duplicates:
-        message = f"{within}{key} is given in lines {first} and {last}; accelerate silently takes line {last}"
+        message = said(
+            "{within}{key} is given in lines {first} and {last}; accelerate silently takes line {last}",
+            within,
+            key,
+            first,
+            last,
+        )
         if key in NUMBERS or key in TEXTS:
             found.append(warn("keys_stand_once", message, Where(file, first), Where(file, last), fix="Delete one."))
     return found
@@ -110,14 +125,18 @@ def _duplicates(mapping: Located, file: str, within: str = "") -> list[Finding]:
 def _unknown_key(document: Located, key: str, where: Where) -> Finding:
     for section, prefixes in SECTIONS.items():
         if key.startswith(tuple(prefixes.split())):
-            message = f"{key} is at the top level; accelerate refuses it there: it belongs in {section}"
+            message = said(
+                "{key} is at the top level; accelerate refuses it there: it belongs in {section}", key, section
+            )
             return fail("keys_are_known", message, where, fix=f"{section}: {{{key}: {document.mapping()[key].text}}}")
     close = difflib.get_close_matches(key, KEYS, 1, 0.85)
     if close:
-        message = f"{key} is not a key of accelerate, which refuses the file; did you mean {close[0]}"
+        message = said("{key} is not a key of accelerate, which refuses the file; did you mean {close}", key, close[0])
         return fail("keys_are_known", message, where, fix=f"{close[0]}: {document.mapping()[key].text}")
-    message = f"accelerate refuses a file with a key that its version does not know: {key}"
-    return warn("keys_are_known", message, where, fix=f"Delete {key}, or install the accelerate that knows it.")
+    message = said("accelerate refuses a file with a key that its version does not know: {key}", key)
+    return warn(
+        "keys_are_known", message, where, fix=said("Delete {key}, or install the accelerate that knows it.", key)
+    )
 
 
 def _typed(key: str, held: Located, where: Where, problems: list[Finding]) -> Field[Any]:
@@ -125,14 +144,22 @@ def _typed(key: str, held: Located, where: Where, problems: list[Finding]) -> Fi
     value = held.plain()
     if key == "distributed_type" and isinstance(value, bool):
         word = "NO" if value is False else held.text
-        message = f"distributed_type: {held.text} without quotes is {value} in YAML 1.1, not the word {word}"
+        message = said(
+            "distributed_type: {text} without quotes is {value} in YAML 1.1, not the word {word}",
+            held.text,
+            value,
+            word,
+        )
         problems.append(fail("yaml_values_are_as_meant", message, where, fix=f"distributed_type: '{word}'"))
     elif key == "distributed_type" and isinstance(value, str) and value not in TYPES and "$" not in value:
         close = difflib.get_close_matches(value.upper(), TYPES, 1, 0.6)
-        hint = f"distributed_type: {close[0]}" if close else f"One of {', '.join(sorted(TYPES))}."
+        hint = f"distributed_type: {close[0]}" if close else said("One of {TYPES}.", ", ".join(sorted(TYPES)))
         problems.append(
             fail(
-                "yaml_values_are_as_meant", f"distributed_type {value!r} is none that accelerate knows", where, fix=hint
+                "yaml_values_are_as_meant",
+                said("distributed_type {value!r} is none that accelerate knows", value),
+                where,
+                fix=hint,
             )
         )
     elif (
@@ -142,14 +169,20 @@ def _typed(key: str, held: Located, where: Where, problems: list[Finding]) -> Fi
         and str(value) not in ("no", "fp16", "bf16", "fp8")
     ):
         problems.append(
-            fail("yaml_values_are_as_meant", f"mixed_precision {value!r}; wanted no, fp16, bf16 or fp8", where)
+            fail(
+                "yaml_values_are_as_meant",
+                said("mixed_precision {value!r}; wanted no, fp16, bf16 or fp8", value),
+                where,
+            )
         )
     elif key in NUMBERS and value is not None:
         return _number(key, held, where, problems)
     elif key == "main_process_ip" and value is not None and not isinstance(value, str):
         problems.append(
             fail(
-                "yaml_values_are_as_meant", f"main_process_ip: {held.text} is {value!r} in YAML, not an address", where
+                "yaml_values_are_as_meant",
+                said("main_process_ip: {text} is {value!r} in YAML, not an address", held.text, value),
+                where,
             )
         )
         return Unknown(held.text, where.file, where.line)
@@ -164,15 +197,17 @@ def _number(key: str, held: Located, where: Where, problems: list[Finding]) -> F
     if isinstance(value, int) and not isinstance(value, bool):
         if re.fullmatch(r"[+-]?(0|[1-9][0-9]*)", looks):
             return Sourced(value, where.file, where.line)
-        message = f"{key}: {looks} is {value} in YAML 1.1"
+        message = said("{key}: {looks} is {value} in YAML 1.1", key, looks, value)
         problems.append(fail("yaml_values_are_as_meant", message, where, fix=f"{key}: {_meant(looks)}"))
         return Sourced(value, where.file, where.line)
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value.strip()):
         if key in ("num_processes", "num_machines"):  # "8" // 2 and "2" > 1 raise TypeError
-            message = f"{key}: '{value}' is a text; accelerate calculates with it and stops with a TypeError"
+            message = said(
+                "{key}: '{value}' is a text; accelerate calculates with it and stops with a TypeError", key, value
+            )
             problems.append(fail("numbers_are_numbers", message, where, fix=f"{key}: {value.strip()}"))
         return Sourced(int(value), where.file, where.line)
-    problems.append(fail("numbers_are_numbers", f"{key} is {looks[:60]!r}; wanted a number", where))
+    problems.append(fail("numbers_are_numbers", said("{key} is {looks!r}; wanted a number", key, looks[:60]), where))
     return Unknown(looks[:60], where.file, where.line)
 
 

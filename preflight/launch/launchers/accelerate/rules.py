@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from preflight.launch.field import Sourced, firm, value_of
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 
 def hostfile_of(plan: Plan) -> str:
@@ -38,9 +39,13 @@ def processes_divide(plan: Plan) -> Iterable[Finding]:
         and "environment" not in (world.origin, nodes.origin)
     ):
         each = world.value // nodes.value
-        message = (
-            f"num_processes {world.value} does not divide by num_machines {nodes.value}: accelerate starts"
-            f" {each} on each machine, {each * nodes.value} in all, and the job waits for {world.value}"
+        message = said(
+            "num_processes {value} does not divide by num_machines {value2}: accelerate starts {each} on "
+            "each machine, {each2} in all, and the job waits for {value}",
+            world.value,
+            nodes.value,
+            each,
+            each * nodes.value,
         )
         yield fail(
             "num_processes_divides",
@@ -66,9 +71,10 @@ def machines_are_counted(plan: Plan) -> Iterable[Finding]:
     shown = [(name, plan.settings.get(name)) for name, holds in signs.items() if holds]
     where = [held.where for _, held in shown if held is not None]
     if where:
-        message = (
-            f"num_machines is not set, so accelerate takes 1, and {', '.join(name for name, _ in shown)} is"
-            " meant for several: every machine trains alone"
+        message = said(
+            "num_machines is not set, so accelerate takes 1, and {name} is meant for several: every "
+            "machine trains alone",
+            ", ".join((name for name, _ in shown)),
         )
         yield fail("num_machines_is_given", message, *where, fix="num_machines: <number of machines>")
 
@@ -92,10 +98,11 @@ def cpu_is_no_world_of_one(plan: Plan) -> Iterable[Finding]:
     several = (firm(plan.nodes) or 1) > 1 or (firm(plan.world_size) or 1) > 1
     if flag is None or not several:
         return
-    message = (
-        f"on the CPU accelerate starts no launcher: {firm(plan.world_size) or 'all'} processes on"
-        f" {firm(plan.nodes) or 1} machines"
-        " become a world of one each, and every one trains alone"
+    message = said(
+        "on the CPU accelerate starts no launcher: {firm} processes on {firm2} machines become a "
+        "world of one each, and every one trains alone",
+        firm(plan.world_size) or "all",
+        firm(plan.nodes) or 1,
     )
     fix = (
         "distributed_type: MULTI_GPU, use_cpu: false, and ACCELERATE_USE_CPU=true in the environment; or"
@@ -117,10 +124,15 @@ def several_processes_have_a_launcher(plan: Plan) -> Iterable[Finding]:
         return
     if plan.spans_nodes:
         machines = firm(plan.nodes)
-        message = f"distributed_type NO starts one plain process on each of {machines} machines: every one trains alone"
+        message = said(
+            "distributed_type NO starts one plain process on each of {machines} machines: every one trains alone",
+            machines,
+        )
         yield fail("num_processes_are_started", message, world.where, fix="distributed_type: MULTI_GPU")
         return
-    message = f"distributed_type NO starts one process, and num_processes {world.value} is not used: one GPU trains"
+    message = said(
+        "distributed_type NO starts one process, and num_processes {value} is not used: one GPU trains", world.value
+    )
     yield warn(
         "num_processes_are_started", message, world.where, fix="distributed_type: MULTI_GPU, or num_processes: 1"
     )
@@ -137,9 +149,10 @@ def deepspeed_has_a_launcher(plan: Plan) -> Iterable[Finding]:
     )
     if name not in ("standard", "nossh") and not hostfile_of(plan) and not plan.is_opaque:
         where = plan.settings.get("distributed_type")
-        message = (
-            f"deepspeed_multinode_launcher is {name} and there is no deepspeed_hostfile: DeepSpeed runs on one"
-            " machine alone"
+        message = said(
+            "deepspeed_multinode_launcher is {name} and there is no deepspeed_hostfile: DeepSpeed runs "
+            "on one machine alone",
+            name,
         )
         fix = "deepspeed_config: {deepspeed_multinode_launcher: standard}"
         yield fail(
@@ -159,10 +172,13 @@ def settings_fit_the_zero_stage(plan: Plan) -> Iterable[Finding]:
     for name, idle in OF_STAGE_3.items():
         held = plan.settings.get(f"deepspeed_config.{name}", plan.settings.get(name))
         if isinstance(held, Sourced) and str(held.value).lower() not in (idle, "none", ""):
-            message = (
-                f"{name}: {held.value} does nothing at zero_stage {stage}; parameters are divided at stage 3 alone"
+            message = said(
+                "{name}: {value} does nothing at zero_stage {stage}; parameters are divided at stage 3 alone",
+                name,
+                held.value,
+                stage,
             )
-            fix = f"zero_stage: 3 in every file, or {name}: {idle}"
+            fix = said("zero_stage: 3 in every file, or {name}: {idle}", name, idle)
             yield warn("settings_fit_the_zero_stage", message, held.where, fix=fix)
 
 
@@ -188,7 +204,9 @@ def address_is_given(plan: Plan) -> Iterable[Finding]:
     if plan.master_address is not None or not plan.spans_nodes or plan.is_opaque or finds_nodes(plan):
         return
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
-    message = f"{firm(plan.nodes)} machines and no main_process_ip: accelerate stops, or every machine waits for itself"
+    message = said(
+        "{firm} machines and no main_process_ip: accelerate stops, or every machine waits for itself", firm(plan.nodes)
+    )
     yield fail("master_address_is_given", message, nodes, fix="main_process_ip: <address of rank 0's node>")
 
 
@@ -201,11 +219,16 @@ def configs_are_there(files: LaunchFiles) -> Iterable[Finding]:
         if not there or plan.config or not plan.is_opaque or not isinstance(named, Sourced):
             continue
         other = there[0].settings["config_file"]
-        message = (
-            f"{named.value} is not there: accelerate stops on this node and the others wait for it"
-            f" ({there[0].where.file} names {value_of(other)}, which is there)"
+        message = said(
+            "{value} is not there: accelerate stops on this node and the others wait for it ({file} "
+            "names {value_of}, which is there)",
+            named.value,
+            there[0].where.file,
+            value_of(other),
         )
-        yield fail("config_files_are_there", message, named.where, fix=f"Write {named.value}, or correct its name.")
+        yield fail(
+            "config_files_are_there", message, named.where, fix=said("Write {value}, or correct its name.", named.value)
+        )
 
 
 FILTERS = tuple(
@@ -223,17 +246,27 @@ def hostfile_fits(files: LaunchFiles) -> Iterable[Finding]:
             continue
         if isinstance(nodes, Sourced) and nodes.origin == "written" and nodes.value != len(held.hosts):
             count = len(held.hosts)
-            message = f"num_machines {nodes.value}, and {held.file} has {count}: DeepSpeed starts on all that are there"
+            message = said(
+                "num_machines {value}, and {file} has {count}: DeepSpeed starts on all that are there",
+                nodes.value,
+                held.file,
+                count,
+            )
             fix, places = f"num_machines: {count}", [nodes.where, Where(held.file, 1)]
             if isinstance(world, Sourced) and nodes.value > 0 and world.value % nodes.value == 0:
-                fix += f" and num_processes: {world.value // nodes.value * count}"
+                fix += said(" and num_processes: {count}", world.value // nodes.value * count)
                 places.append(world.where)
             yield warn("hostfile_and_filters_agree", message, *places, fix=fix)
         elif isinstance(nodes, Sourced) and isinstance(world, Sourced) and nodes.value > 0:
             each = world.value // nodes.value
             for host in held.hosts:
                 if isinstance(host.slots, Sourced) and 0 < host.slots.value < each:
-                    message = f"{each} processes on each machine, and {host.name} has slots={host.slots.value}"
+                    message = said(
+                        "{each} processes on each machine, and {name} has slots={value}",
+                        each,
+                        host.name,
+                        host.slots.value,
+                    )
                     yield warn("hostfile_and_filters_agree", message, world.where, host.where)
 
 

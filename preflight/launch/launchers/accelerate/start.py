@@ -9,6 +9,7 @@ from typing import Any
 from preflight.errors import UsageError
 from preflight.launch.job import Job, Placement, Process, shared_variables
 from preflight.launch.layout import Layout, exports, file_name, variables
+from preflight.said import joined, said
 
 
 def write(layout: Layout) -> dict[str, str]:
@@ -121,6 +122,6 @@ def refuses(job: Job) -> str:
     """Why a job of this shape cannot be started."""
     counts = {placement.node: placement.local_world_size for placement in job.placements}
     if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{count} on {node}" for node, count in counts.items())
-        return f"starts the same number of ranks on every node; the job has {listed}"
+        listed = joined([said("{count} on {node}", count, node) for node, count in counts.items()], ", ")
+        return said("starts the same number of ranks on every node; the job has {listed}", listed)
     return "" if job.world_size > 1 else "with MULTI_GPU it wants two ranks or more (--ranks-per-node 2)"

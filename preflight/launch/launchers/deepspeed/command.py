@@ -17,6 +17,7 @@ from preflight.launch.text.marks import is_known
 from preflight.launch.text.options import Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Finding, Where
+from preflight.said import joined, said
 
 SPEC = Spec(
     valued=words(
@@ -126,10 +127,13 @@ def _from_hostfile(
 def _more_than_hosts(nodes: Field[int], hostfile: Hostfile, count: int) -> list[Finding]:
     if not isinstance(nodes, Sourced):
         return []
-    message = (
-        f"--num_nodes {nodes.value}, and {hostfile.file} leaves {count}: DeepSpeed starts on {count} and says nothing"
+    message = said(
+        "--num_nodes {value}, and {file} leaves {count}: DeepSpeed starts on {count} and says nothing",
+        nodes.value,
+        hostfile.file,
+        count,
     )
-    fix = f"--num_nodes {count}, or the hosts that are missing in {hostfile.file}"
+    fix = said("--num_nodes {count}, or the hosts that are missing in {file}", count, hostfile.file)
     return [warn("hostfile_and_filters_agree", message, nodes.where, Where(hostfile.file, 1), fix=fix)]
 
 
@@ -138,9 +142,9 @@ def _fewer_slots(processes: Field[int], hosts: list[HostLine]) -> list[Finding]:
     if not isinstance(processes, Sourced):
         return []
     short = [host for host in hosts if isinstance(host.slots, Sourced) and host.slots.value < processes.value]
-    listed = ", ".join(f"{value_of(host.slots)} on {host.name}" for host in short[:4])
-    message = f"--num_gpus {processes.value}, and the hostfile has fewer slots: {listed}"
-    fix = f"Leave --num_gpus out, or slots={processes.value} for every host that has {processes.value} GPUs."
+    listed = joined([said("{value_of} on {name}", value_of(host.slots), host.name) for host in short[:4]], ", ")
+    message = said("--num_gpus {value}, and the hostfile has fewer slots: {listed}", processes.value, listed)
+    fix = said("Leave --num_gpus out, or slots={value} for every host that has {value} GPUs.", processes.value)
     places = (host.where for host in short)
     return [fail("hostfile_and_filters_agree", message, processes.where, *places, fix=fix)] if short else []
 

@@ -9,6 +9,7 @@ from preflight.errors import UsageError
 from preflight.launch.field import Field, Sourced, Unknown, value_of
 from preflight.launch.plan import BatchConfig, fail
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 
 def read_batches(text: str, file: str) -> BatchConfig:
@@ -17,9 +18,11 @@ def read_batches(text: str, file: str) -> BatchConfig:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
-        raise UsageError(f"{file}:{line}: not JSON: {getattr(error, 'msg', 'nested too deep')}") from None
+        raise UsageError(
+            said("{file}:{line}: not JSON: {getattr}", file, line, getattr(error, "msg", "nested too deep"))
+        ) from None
     if not isinstance(found, dict):
-        raise UsageError(f"{file}:1: not a DeepSpeed configuration: wanted an object")
+        raise UsageError(said("{file}:1: not a DeepSpeed configuration: wanted an object", file))
     lines = text.split("\n")
     zero = found.get("zero_optimization")
     zero = zero if isinstance(zero, dict) else {}
@@ -49,8 +52,10 @@ def read_variables(text: str, file: str) -> tuple[dict[str, Field[str]], list[Fi
         if line and not line.startswith("#") and equals:
             values[name.removeprefix("export ").strip()] = Sourced(value.strip(), file, number)
         if is_deepspeed and (line.startswith("export ") or (line and not equals)):
-            message = (
-                f"{line[:60]!r}: DeepSpeed splits every line of {file} at its = and takes all before it as the name"
+            message = said(
+                "{line!r}: DeepSpeed splits every line of {file} at its = and takes all before it as the name",
+                line[:60],
+                file,
             )
             problems.append(
                 fail("environment_file_lines_are_read", message, Where(file, number), fix=line.removeprefix("export "))

@@ -10,6 +10,7 @@ from preflight.launch.address import is_loopback, wrong_with
 from preflight.launch.field import Sourced, value_of
 from preflight.launch.plan import Hostfile, HostLine, LaunchFiles, Plan, fail, warn
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 SLOTS = re.compile(r"(\S+)\s+slots=(\d{1,9})\b")
 
@@ -40,12 +41,20 @@ def address_is_of_the_first(plan: Plan, names: list[str], listed: str, where: Wh
         return
     first = names[0]
     if address.value in names[1:] and address.value != first:
-        message = f"rank 0 runs on {first}, the first host of {listed}, and its address is {address.value}"
+        message = said(
+            "rank 0 runs on {first}, the first host of {listed}, and its address is {value}",
+            first,
+            listed,
+            address.value,
+        )
         yield fail("master_address_is_rank_0s", message, address.where, where, fix=first)
     elif _is_elsewhere(address.value, names):
-        message = (
-            f"the address of rank 0 is {address.value}, and {listed} has no such host: that is right only"
-            f" if it is another address of {first}, its first host"
+        message = said(
+            "the address of rank 0 is {value}, and {listed} has no such host: that is right only if it "
+            "is another address of {first}, its first host",
+            address.value,
+            listed,
+            first,
         )
         yield warn("master_address_is_rank_0s", message, address.where, where, fix=first)
 
@@ -78,14 +87,16 @@ def chosen(
         name, colon, slots = piece.partition(":")
         numbers = [int(slot) for slot in slots.split(",") if slot.isascii() and slot.isdigit() and len(slot) < 6]
         if name and name not in hosts:
-            message = f"{name} of --{'include' if include else 'exclude'} is not in {hostfile.file}"
+            message = said(
+                "{name} of --{include} is not in {file}", name, "include" if include else "exclude", hostfile.file
+            )
             problems.append(fail("hostfile_and_filters_agree", message, where, Where(hostfile.file, 1)))
             continue
         if name:
             held = value_of(hosts[name].slots)
             beyond = [number for number in numbers if held is not None and number >= held]
             if beyond:
-                message = f"slot {beyond[0]} of {name}: the hostfile gives it {held}"
+                message = said("slot {beyond} of {name}: the hostfile gives it {held}", beyond[0], name, held)
                 problems.append(fail("hostfile_and_filters_agree", message, where, hosts[name].where))
             wanted[name] = numbers if colon else []
     left: list[HostLine] = []
@@ -114,22 +125,31 @@ def read_hostfile(text: str, file: str) -> tuple[Hostfile, list[Finding]]:
         match = SLOTS.match(line) or COLON_SLOTS.fullmatch(line)
         name = match[1] if match else line.split()[0]
         if match is not None and match.re is COLON_SLOTS:
-            message = f"{line[:60]!r} is how Hydra writes slots; DeepSpeed refuses the hostfile"
+            message = said("{line!r} is how Hydra writes slots; DeepSpeed refuses the hostfile", line[:60])
             problems.append(fail("hostfile_lines_are_read", message, where, fix=f"{name} slots={match[2]}"))
         if name in seen:
-            message = f"{name} is listed in lines {seen[name].line} and {number}; DeepSpeed refuses a host twice"
+            message = said(
+                "{name} is listed in lines {line} and {number}; DeepSpeed refuses a host twice",
+                name,
+                seen[name].line,
+                number,
+            )
             problems.append(fail("hostfile_names_a_host_once", message, seen[name], where))
         elif match is None and len(line.split()) > 1:
-            message = f"{line[:60]!r} is not `host slots=N`: DeepSpeed refuses the hostfile"
+            message = said("{line!r} is not `host slots=N`: DeepSpeed refuses the hostfile", line[:60])
             problems.append(fail("hostfile_lines_are_read", message, where, fix=f"{name} slots=8"))
         elif match is None:
             without.append(where)
         if match is not None and int(match[2]) == 0:
-            problems.append(fail("hostfile_lines_are_read", f"{name} has slots=0: no rank would run there", where))
+            problems.append(
+                fail("hostfile_lines_are_read", said("{name} has slots=0: no rank would run there", name), where)
+            )
         seen.setdefault(name, where)
         hosts.append(HostLine(name, Sourced(int(match[2]), file, number) if match else None, where))
     if without and len(without) < len(hosts):
-        message = f"no slots=N for {len(without)} of {len(hosts)} hosts: DeepSpeed refuses the hostfile"
+        message = said(
+            "no slots=N for {without} of {hosts} hosts: DeepSpeed refuses the hostfile", len(without), len(hosts)
+        )
         problems.append(fail("hostfile_lines_are_read", message, *without, fix="host slots=8"))
     elif without:
         message = "no host has slots=N: an MPI launcher reads such a file, DeepSpeed refuses it"

@@ -12,6 +12,7 @@ from preflight.launch.plan import Hostfile, fail
 from preflight.launch.text.options import Reader, product
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 PROGRAMS = words("mpirun mpiexec mpiexec.hydra mpirun_rsh orterun prterun mpirun.openmpi mpirun.mpich")
 COUNT = words("np n c")
@@ -126,9 +127,13 @@ def _unequal(given: Given, world: Field[int], hosts: dict[str, int | None]) -> l
     free = given.is_hydra or (given.flags | given.one.keys()) & {"oversubscribe", "map-by", *EACH}
     if not isinstance(world, Sourced) or world.value <= slots or free:
         return []
-    message = (
-        f"-np {world.value} on {len(hosts)} host{'s' * (len(hosts) != 1)} with {slots} slot{'s' * (slots != 1)}:"
-        " Open MPI refuses to start"
+    message = said(
+        "-np {value} on {hosts} host{s} with {slots} slot{s2}: Open MPI refuses to start",
+        world.value,
+        len(hosts),
+        "s" * (len(hosts) != 1),
+        slots,
+        "s" * (slots != 1),
     )
     return [fail("mpi_slots_are_enough", message, world.where, fix=f"-np {slots}")]
 

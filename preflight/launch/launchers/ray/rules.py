@@ -10,6 +10,7 @@ from preflight.launch.field import Sourced, firm, value_of, words
 from preflight.launch.launchers.ray.start import DASHBOARD_PORT, GCS_PORT
 from preflight.launch.plan import LaunchFiles, Plan, fail
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 AWAY = frozenset(words("-d -dt -td -itd -dit --detach -f -fn -nf tmux screen"))  # started, and not waited for
 
@@ -26,7 +27,7 @@ def start_is_accepted(plan: Plan) -> Iterable[Finding]:
         message = "neither --head nor --address: ray start does not know whether to start a cluster or to join one"
         yield fail("ray_start_is_accepted", message, plan.where, fix="ray start --address=<head's address>:6379")
     elif isinstance(address, Sourced) and address.value != "auto" and plan.master_port is None:
-        message = f"--address {address.value} has no port: ray start wants HOST:PORT"
+        message = said("--address {value} has no port: ray start wants HOST:PORT", address.value)
         yield fail("ray_start_is_accepted", message, address.where, fix=f"--address={address.value}:{GCS_PORT}")
 
 
@@ -58,13 +59,13 @@ def nodes_meet(files: LaunchFiles) -> Iterable[Finding]:
         with_head = any(head.where.file == plan.where.file for head in heads) and not apart
         home = isinstance(address, Sourced) and is_loopback(address.value) and address.origin == "written"
         if isinstance(address, Sourced) and home and not with_head:
-            message = f"--address {address.value}: the node looks for the head on itself"
+            message = said("--address {value}: the node looks for the head on itself", address.value)
             yield fail("ray_nodes_meet", message, address.where, fix="--address=<head's address>:6379")
         if len(heads) != 1 or not isinstance(port, Sourced) or port.origin == "environment":
             continue
         listens = heads[0].master_port
         if isinstance(listens, Sourced) and listens.origin != "environment" and listens.value != port.value:
-            message = f"a node joins at port {port.value}, and the head listens on {listens.value}"
+            message = said("a node joins at port {value}, and the head listens on {value2}", port.value, listens.value)
             fix = f"--address={value_of(address) or '<head>'}:{listens.value}"
             yield fail("ray_nodes_meet", message, port.where, listens.where, fix=fix)
     for head in heads:
@@ -73,8 +74,9 @@ def nodes_meet(files: LaunchFiles) -> Iterable[Finding]:
             plan for plan in joining if (held := firm(plan.master_address)) is not None and not is_loopback(held)
         ]
         if isinstance(own, Sourced) and is_loopback(own.value) and own.origin == "written" and elsewhere:
-            message = (
-                f"--node-ip-address {own.value}: the head is reached from its own machine only, and others join it"
+            message = said(
+                "--node-ip-address {value}: the head is reached from its own machine only, and others join it",
+                own.value,
             )
             places = [plan.where for plan in elsewhere]
             yield fail("ray_nodes_meet", message, own.where, *places, fix="--node-ip-address=<the head's address>")
@@ -90,6 +92,10 @@ def submits_to_the_dashboard(files: LaunchFiles) -> Iterable[Finding]:
         match = re.fullmatch(r"https?://.*:(\d{1,5})/?", str(address.value))
         joined = {value_of(head.master_port) for head in heads} or {GCS_PORT}
         if match and int(match[1]) in joined:
-            message = f"--address {address.value}: nodes join at port {match[1]}, jobs are submitted to the dashboard's"
+            message = said(
+                "--address {value}: nodes join at port {match}, jobs are submitted to the dashboard's",
+                address.value,
+                match[1],
+            )
             fix = str(address.value).replace(f":{match[1]}", f":{DASHBOARD_PORT}")
             yield fail("ray_jobs_reach_the_dashboard", message, address.where, fix=f"--address={fix}")

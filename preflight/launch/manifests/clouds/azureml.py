@@ -18,6 +18,7 @@ from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 # What AzureML gives every process of a distribution.
 GIVEN_BY_AZUREML = {
@@ -77,9 +78,12 @@ def _started_twice(plans: list[Plan], each: Field[int]) -> list[Finding]:
         own = plan.processes_per_node
         if plan.launcher.has_agent and not (isinstance(own, Sourced) and own.value == 1):
             started = "as many again" if own is None or isinstance(own, Unknown) else f"{own.value}"
-            message = (
-                f"process_count_per_instance {each.value}: AzureML starts {plan.launcher.name} {each.value} times on"
-                f" each node, and it starts {started} processes in every one of them"
+            message = said(
+                "process_count_per_instance {value}: AzureML starts {name} {value} times on each node, and "
+                "it starts {started} processes in every one of them",
+                each.value,
+                plan.launcher.name,
+                started,
             )
             fix = "process_count_per_instance: 1"
             found.append(fail("tasks_are_counted_once", message, each.where, plan.where, fix=fix))

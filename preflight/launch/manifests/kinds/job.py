@@ -11,6 +11,7 @@ from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import fail
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 # How the pods of a Job may be restarted.
 OF_A_JOB = ("Never", "OnFailure")
@@ -20,9 +21,13 @@ def completions(job: Located, file: str) -> list[Finding]:
     """All pods of a job run at once."""
     wanted, parallel = number(job.get("completions"), file), number(job.get("parallelism"), file, 1)
     if isinstance(wanted, Sourced) and isinstance(parallel, Sourced) and wanted.value > parallel.value:
-        message = f"parallelism {parallel.value} of {wanted.value} completions: the ranks of the last pods never start"
+        message = said(
+            "parallelism {value} of {value2} completions: the ranks of the last pods never start",
+            parallel.value,
+            wanted.value,
+        )
         places = [held.where for held in (wanted, parallel) if held.origin != "tool"]
-        return [fail("gang_is_the_whole_job", message, *places, fix=f"parallelism: {wanted.value}")]
+        return [fail("gang_is_the_whole_job", message, *places, fix=said("parallelism: {value}", wanted.value))]
     return []
 
 
@@ -48,12 +53,12 @@ def job(document: Located, documents: list[Located], file: str) -> Answer:
         problems.extend(completions(spec, file))
     mode = spec.get("completionMode")
     if is_job and (firm(count) or 1) > 1 and (mode is None or mode.value != "Indexed"):
-        message = f"{value_of(count)} pods without completionMode: Indexed: none of them learns its rank"
+        message = said("{value_of} pods without completionMode: Indexed: none of them learns its rank", value_of(count))
         problems.append(fail("pods_know_their_rank", message, Where(file, spec.line), fix="completionMode: Indexed"))
     is_indexed = mode is not None and mode.value == "Indexed" and not admission.is_patch(pod)
     if mode is not None and is_indexed and spec.get("completions") is None:
         message = "completionMode: Indexed without completions: the cluster refuses it"
-        fix = f"completions: {value_of(count)}"
+        fix = said("completions: {value_of}", value_of(count))
         problems.append(fail("manifest_is_accepted", message, Where(file, mode.line), fix=fix))
     labels = document.get("spec", "template", "metadata", "labels")
     problems.extend(found for plan in plans for found in services.ordinals(plan, document, count))

@@ -10,6 +10,7 @@ from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 
 def jobset(document: Located, documents: list[Located], file: str) -> Answer:
@@ -71,6 +72,10 @@ def _jobset_names(document: Located, plans: list[Plan], names: list[str]) -> lis
             message = "enableDNSHostnames is false: no pod of the JobSet has a name that MASTER_ADDR could lead to"
             problems.append(fail("headless_service_is_there", message, address.where, fix="enableDNSHostnames: true"))
         elif ".".join(address.value.split(".")[:2]) not in wanted:
-            message = f"MASTER_ADDR {address.value} is not a pod of this JobSet; the first ones are {', '.join(wanted)}"
+            message = said(
+                "MASTER_ADDR {value} is not a pod of this JobSet; the first ones are {wanted}",
+                address.value,
+                ", ".join(wanted),
+            )
             problems.append(fail("headless_service_is_there", message, address.where, fix=f"MASTER_ADDR: {wanted[0]}"))
     return problems

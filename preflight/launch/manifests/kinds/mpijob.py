@@ -11,6 +11,7 @@ from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding
+from preflight.said import said
 
 # Volumes that the operator gives every pod: what starts here may mount them too.
 OF_THE_OPERATOR = ("mpi-job-config", "ssh-auth")
@@ -39,20 +40,27 @@ def mpijob(document: Located, documents: list[Located], file: str) -> Answer:
         placed.append(replace(plan, nodes=workers, processes_per_node=slots))
         problems.extend(slots_are_filled(plan, workers, slots, gpus))
     if isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value > gpus.value > 0:
-        message = (
-            f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPU{'s' * (gpus.value != 1)}:"
-            " processes share a GPU"
+        message = said(
+            "slotsPerWorker {value}, and a worker has {value2} GPU{s}: processes share a GPU",
+            slots.value,
+            gpus.value,
+            "s" * (gpus.value != 1),
         )
         where = slots.where if slots.origin != "tool" else gpus.where
         fix, places = f"slotsPerWorker: {gpus.value}", [where, gpus.where]
         for plan in found:
             world = plan.world_size if plan.launcher.name == "mpirun" else None
             if isinstance(world, Sourced) and isinstance(workers, Sourced):
-                fix += f" and -np {gpus.value * workers.value}"
+                fix += said(" and -np {value}", gpus.value * workers.value)
                 places.append(world.where)
         problems.append(fail("processes_match_devices", message, *places, fix=fix))
     elif isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value < gpus.value:
-        message = f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPUs; idle: {gpus.value - slots.value}"
+        message = said(
+            "slotsPerWorker {value}, and a worker has {value2} GPUs; idle: {value3}",
+            slots.value,
+            gpus.value,
+            gpus.value - slots.value,
+        )
         where = slots.where if slots.origin != "tool" else gpus.where
         agents = any(plan.launcher.has_agent for plan in found)
         if not agents and any(plan.launcher.name == "mpirun" for plan in found):
@@ -77,18 +85,28 @@ def slots_are_filled(plan: Plan, workers: Field[int], slots: Field[int], gpus: F
     have = workers.value * slots.value
     places = [held.where for held in (world, workers, slots) if held.origin != "tool"]
     if world.value > have and "oversubscribe" not in plan.settings:
-        message = (
-            f"-np {world.value}, and {workers.value} worker{'s' * (workers.value != 1)} with"
-            f" {slots.value} slot{'s' * (slots.value != 1)} have {have}: mpirun refuses it"
+        message = said(
+            "-np {value}, and {value2} worker{s} with {value3} slot{s2} have {have}: mpirun refuses it",
+            world.value,
+            workers.value,
+            "s" * (workers.value != 1),
+            slots.value,
+            "s" * (slots.value != 1),
+            have,
         )
         each = value_of(gpus) or 0
         is_meant = world.value == workers.value * each
         fix = f"slotsPerWorker: {each}" if is_meant else f"-np {have}"
         return [fail("mpi_slots_are_enough", message, *places, fix=fix)]
     if world.value < have:
-        message = (
-            f"-np {world.value}, and {workers.value} worker{'s' * (workers.value != 1)} with"
-            f" {slots.value} slot{'s' * (slots.value != 1)} have {have}: some get no process"
+        message = said(
+            "-np {value}, and {value2} worker{s} with {value3} slot{s2} have {have}: some get no process",
+            world.value,
+            workers.value,
+            "s" * (workers.value != 1),
+            slots.value,
+            "s" * (slots.value != 1),
+            have,
         )
         return [warn("mpi_slots_are_enough", message, *places, fix=f"-np {have}")]
     return []

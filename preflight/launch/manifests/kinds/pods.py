@@ -9,6 +9,7 @@ from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import fail
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
+from preflight.said import joined, said
 
 
 def pod(document: Located, documents: list[Located], file: str) -> Answer:
@@ -38,13 +39,16 @@ def _ranks_of_pods(documents: list[Located], file: str) -> list[Finding]:
                     meeting.setdefault((address.value, port.value), plan.where)
     differing: list[Finding] = []
     if len(meeting) > 1 and len(ranks) > 1:
-        listed = "; ".join(
-            f"{address}:{port} in {place.file}:{place.line}" for (address, port), place in meeting.items()
+        listed = joined(
+            [
+                said("{address}:{port} in {file}:{line}", address, port, place.file, place.line)
+                for (address, port), place in meeting.items()
+            ]
         )
-        message = f"the address of rank 0 differs: {listed}"
+        message = said("the address of rank 0 differs: {listed}", listed)
         differing.append(fail("fields_agree", message, *meeting.values(), fix="One address and port in every pod."))
     return differing + [
-        fail("ranks_are_distinct", f"node rank {rank} is given to {len(places)} pods", *places)
+        fail("ranks_are_distinct", said("node rank {rank} is given to {places} pods", rank, len(places)), *places)
         for rank, places in ranks.items()
         if len(places) > 1
     ]

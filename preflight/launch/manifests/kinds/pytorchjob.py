@@ -12,6 +12,7 @@ from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 OPERATOR_JOB = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", *OPERATOR_TORCH)
 
@@ -39,7 +40,7 @@ def pytorchjob(document: Located, documents: list[Located], file: str) -> Answer
             problems.append(
                 fail(
                     "master_is_one_pod",
-                    f"Master has {value_of(count)} replicas; the operator wants 1",
+                    said("Master has {value_of} replicas; the operator wants 1", value_of(count)),
                     where,
                     fix="replicas: 1",
                 )
@@ -73,15 +74,18 @@ def _elastic(policy: Located, replicas: Field[int], file: str) -> list[Finding]:
     least, most = (number(policy.get(key), file) for key in ("minReplicas", "maxReplicas"))
     backend, found = policy.get("rdzvBackend"), []
     if isinstance(least, Sourced) and isinstance(most, Sourced) and least.value > most.value:
-        message = f"minReplicas {least.value} is more than maxReplicas {most.value}"
+        message = said("minReplicas {value} is more than maxReplicas {value2}", least.value, most.value)
         return [fail("gang_is_the_whole_job", message, least.where, most.where)]
     if isinstance(most, Sourced) and isinstance(replicas, Sourced) and replicas.value > most.value:
-        message = f"{replicas.value} replicas and maxReplicas {most.value}: the rest are never let in"
+        message = said(
+            "{value} replicas and maxReplicas {value2}: the rest are never let in", replicas.value, most.value
+        )
         fix = f"maxReplicas: {replicas.value}"
         found.append(fail("gang_is_the_whole_job", message, replicas.where, most.where, fix=fix))
     if backend is not None and str(backend.value).startswith("etcd") and policy.get("rdzvHost") is None:
-        message = (
-            f"rdzvBackend: {backend.value} without rdzvHost: the operator names the first worker, which runs no etcd"
+        message = said(
+            "rdzvBackend: {value} without rdzvHost: the operator names the first worker, which runs no etcd",
+            backend.value,
         )
         found.append(fail("rendezvous_is_reached", message, Where(file, backend.line), fix="rdzvBackend: c10d"))
     return found

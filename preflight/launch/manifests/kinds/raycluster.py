@@ -12,6 +12,7 @@ from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import fail
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 
 def ray_cluster(document: Located, documents: list[Located], file: str) -> Answer:
@@ -31,9 +32,18 @@ def ray_cluster(document: Located, documents: list[Located], file: str) -> Answe
         problems.extend(_gpus_of_ray(part, file) if part is not None else ())
         for name, held in given.items() if given is not None else ():
             if isinstance(held.value, (int, float)):
-                message = f"{name}: {held.text} is a bare value, and rayStartParams holds texts: the cluster refuses it"
+                message = said(
+                    "{name}: {text} is a bare value, and rayStartParams holds texts: the cluster refuses it",
+                    name,
+                    held.text,
+                )
                 problems.append(
-                    fail("variables_are_texts", message, Where(file, held.line), fix=f'{name}: "{held.text}"')
+                    fail(
+                        "variables_are_texts",
+                        message,
+                        Where(file, held.line),
+                        fix=said('{name}: "{text}"', name, held.text),
+                    )
                 )
     mounted = [replace(group, knows_volumes=False) for group in groups]  # KubeRay adds a volume at /dev/shm
     found, more = pods.plans(mounted, document, file)
@@ -47,7 +57,9 @@ def _gpus_of_ray(part: Located, file: str) -> list[Finding]:
     have = groups[0].gpus(file) if groups else None
     if not isinstance(told, Sourced) or not isinstance(have, Sourced) or told.value <= have.value:
         return []
-    message = f"num-gpus {told.value}, and a pod has {have.value}: Ray hands out GPUs that are not there"
+    message = said(
+        "num-gpus {value}, and a pod has {value2}: Ray hands out GPUs that are not there", told.value, have.value
+    )
     return [fail("processes_match_devices", message, told.where, have.where, fix=f'num-gpus: "{have.value}"')]
 
 
@@ -65,5 +77,5 @@ def _versions(groups: list[Group], file: str) -> list[Finding]:
                 found.setdefault(version[1], Where(file, image.line))
     if len(found) < 2:
         return []
-    message = f"Ray {' and '.join(found)} in one cluster: the head refuses a worker of another version"
+    message = said("Ray {found} in one cluster: the head refuses a worker of another version", " and ".join(found))
     return [fail("versions_are_the_same", message, *found.values(), fix="One image for head and workers.")]

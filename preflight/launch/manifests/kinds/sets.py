@@ -11,6 +11,7 @@ from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 
 def _claims(held: Located | None) -> tuple[str, ...]:
@@ -56,11 +57,16 @@ def _server_fits(found: list[Plan], groups: list[Group], size: Sourced[int], fil
         if plan.launcher.name not in ("vllm", "sglang") or not isinstance(world, Sourced) or len(gpus) != 1:
             continue
         have = size.value * (next(iter(gpus)) or 0)
-        spelled = f"{world.value} processes (tensor x pipeline parallel), and {size.value} pods have {have} GPUs"
+        spelled = said(
+            "{value} processes (tensor x pipeline parallel), and {value2} pods have {have} GPUs",
+            world.value,
+            size.value,
+            have,
+        )
         if world.value > have:
             problems.append(fail("processes_match_devices", spelled, world.where, size.where))
         elif world.value < have and "data parallel" not in plan.settings:
-            message = f"{spelled}: {have - world.value} stay idle"
+            message = said("{spelled}: {have} stay idle", spelled, have - world.value)
             problems.append(warn("processes_match_devices", message, world.where, size.where))
     return problems
 

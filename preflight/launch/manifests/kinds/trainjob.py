@@ -14,6 +14,7 @@ from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 PYTHON = re.compile(r"(.*/)?python[\d.]*")
 OPERATOR_TORCH = tuple(
@@ -69,7 +70,9 @@ def _plain_python(trainer: Located, file: str) -> list[Finding]:
     words = [word for part in ("command", "args") if (held := trainer.get(part)) for word in held.each()]
     if len(words) < 2 or not PYTHON.fullmatch(words[0].text) or not words[1].text.endswith(".py"):
         return []
-    message = f"python {words[1].text} gets neither RANK nor WORLD_SIZE: the runtime of torch tells torchrun alone"
+    message = said(
+        "python {text} gets neither RANK nor WORLD_SIZE: the runtime of torch tells torchrun alone", words[1].text
+    )
     return [warn("pods_know_their_rank", message, Where(file, words[0].line), fix=f"torchrun {words[1].text}")]
 
 
@@ -88,8 +91,8 @@ def _runtime_is_there(document: Located, documents: list[Located], file: str) ->
     if name is None or not held or wanted in held or len(jobs) > 1:
         return []
     listed = ", ".join(" ".join(one) for one in held)
-    message = f"runtimeRef asks for {' '.join(wanted)}, and the file has {listed}"
-    fix = f"runtimeRef: {{kind: {held[0][0]}, name: {held[0][1]}}}"
+    message = said("runtimeRef asks for {wanted}, and the file has {listed}", " ".join(wanted), listed)
+    fix = said("runtimeRef: {{kind: {held}, name: {held2}}}", held[0][0], held[0][1])
     return [warn("runtime_is_there", message, Where(file, name.line), fix=fix)]
 
 
@@ -119,7 +122,7 @@ def _given_by_torch(trainer: Located, file: str) -> list[Finding]:
     return [
         fail(
             "manifest_is_accepted",
-            f"{name.text} is set by the controller: the cluster refuses a TrainJob that sets it",
+            said("{text} is set by the controller: the cluster refuses a TrainJob that sets it", name.text),
             Where(file, name.line),
             fix="set numNodes and numProcPerNode of the trainer",
         )

@@ -11,6 +11,7 @@ from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
+from preflight.said import said
 
 VOLCANO_TORCH = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
 
@@ -21,7 +22,9 @@ def _names_of_hosts(plan: Plan) -> list[Finding]:
     named = re.search(r"VC_\w+_HOSTS", address.expression) if isinstance(address, Unknown) else None
     if named is None or address is None:
         return []
-    message = f"rank 0's address comes from {named[0]}, which the svc plugin sets, and the job does not have it"
+    message = said(
+        "rank 0's address comes from {named}, which the svc plugin sets, and the job does not have it", named[0]
+    )
     return [fail("headless_service_is_there", message, address.where, fix="plugins: {svc: []}")]
 
 
@@ -35,8 +38,13 @@ def _tasks_of_plugin(given: Located | None, names: list[str], file: str) -> list
         if name in names or (option == "worker" and held is None and len(names) < 2):
             continue
         where = Where(file, held.line if held is not None else given.line if given is not None else 1)
-        message = f"the pytorch plugin's {option} is the task {name}, and the tasks are {', '.join(names)}"
-        fix = f"--{option}=<one of {', '.join(names)}>"
+        message = said(
+            "the pytorch plugin's {option} is the task {name}, and the tasks are {names}",
+            option,
+            name,
+            ", ".join(names),
+        )
+        fix = said("--{option}=<one of {names}>", option, ", ".join(names))
         problems.append(fail("pods_know_their_rank", message, where, fix=fix))
     return problems
 
