@@ -7,7 +7,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from preflight.collect import record, subjects
@@ -24,7 +24,7 @@ from preflight.report.printable import printable
 from preflight.run import recording
 from preflight.run.folder import dry_run_text, language_of
 from preflight.run.live import Run
-from preflight.said import said
+from preflight.said import heard, said
 
 NOWHERE = "not reported by any node"
 # A cell that holds no value of the node's but a word of ours, or why there is no value.
@@ -55,7 +55,7 @@ def show_facts(options: Options) -> int:
         print_json(documents, options.json)
     else:
         width = shutil.get_terminal_size((120, 24)).columns
-        print(_within(_spoken(_facts_table(run.cluster), language_of(options)), width))
+        print(_within(spoken_table(run.cluster, language_of(options)), width))
     for name, reason in run.failures.items():
         print(f"{name}: {printable(language_of(options).say(said('not reached: {reason}', reason)))}", file=sys.stderr)
     unread = {node.name: failed_subjects(node) for node in run.cluster}
@@ -86,7 +86,14 @@ def _record(run: Run, folder: Path) -> dict[str, str]:
     return failed
 
 
-def _spoken(text: str, language: Language) -> str:
+def spoken_table(cluster: Cluster, language: Language) -> str:
+    """The facts of all nodes as a table, in a language."""
+    with heard() as sentences:
+        table = _facts_table(cluster)
+    return _spoken(table, language, {str.__str__(one): language.say(one) for one in sentences})
+
+
+def _spoken(text: str, language: Language, cells: Mapping[str, str]) -> str:
     """The table with its first column, which has our words, in another language, and the lines below it."""
     if language.name == "en":
         return text
@@ -98,7 +105,7 @@ def _spoken(text: str, language: Language) -> str:
     room = max(map(width_of, [shown[0], *shown[2:]]))
     shown[1] = "-" * room
     table = "\n".join(
-        f"{title}{' ' * (room - width_of(title))}{_cells(line[width:], language)}"
+        f"{title}{' ' * (room - width_of(title))}{_cells(line[width:], language, cells)}"
         for title, line in zip(shown, lines, strict=True)
     )
     heading, *reasons = below.split("\n")
@@ -114,11 +121,11 @@ def _within(text: str, width: int) -> str:
     return "\n".join([f"{table}{gap}{heading}", *folded])
 
 
-def _cells(line: str, language: Language) -> str:
+def _cells(line: str, language: Language, cells: Mapping[str, str]) -> str:
     """The cells of a line, those of our own words in the language, where the columns stay as wide as they are."""
 
     def translated(found: re.Match[str]) -> str:
-        word, width = language.say(found[0]), len(found[0])
+        word, width = cells.get(found[0]) or language.say(found[0]), len(found[0])
         if not line[found.end() :].strip():
             return word
         return word + " " * (width - width_of(word)) if width_of(word) <= width else found[0]

@@ -8,7 +8,7 @@ import re
 from typing import NoReturn
 
 from preflight.errors import UsageError
-from preflight.said import said
+from preflight.said import joined, said
 
 EXIT_CODES = (
     "Exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP."
@@ -41,10 +41,32 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line, as for every other word that is not valid."""
         near = _near(message)
-        message += said("; did you mean {near}?", near) if near else ""
         stray = message.removeprefix("unrecognized arguments: ")
-        message += f"; {ONE_WORD}" if stray != message and not stray.startswith("-") else ""
-        raise UsageError(said("{message}; see preflight --help", message))
+        sentences = [_sentence(message)]
+        sentences += [said("did you mean {near}?", near)] if near else []
+        sentences += [ONE_WORD] if stray != message and not stray.startswith("-") else []
+        raise UsageError(said("{message}; see preflight --help", joined(sentences)))
+
+
+# argparse's own words, and the sentence that each is, with the same values.
+ARGPARSE = tuple(
+    (re.compile(re.sub(r"\\\{\w+\\\}", "(.*?)", re.escape(template))), template)
+    for template in (
+        "unrecognized arguments: {words}",
+        "argument {name}: expected one argument",
+        "argument {name}: expected at least one argument",
+        "argument {name}: invalid choice: {word} (choose from {choices})",
+        "argument {name}: invalid {type} value: {word}",
+        "the following arguments are required: {names}",
+        "ambiguous option: {word} could match {options}",
+    )
+)
+
+
+def _sentence(message: str) -> str:
+    """What argparse says, as a sentence of ours."""
+    found = ((pattern.fullmatch(message), template) for pattern, template in ARGPARSE)
+    return next((said(template, *match.groups()) for match, template in found if match), message)
 
 
 def _near(message: str) -> str:

@@ -17,7 +17,7 @@ from preflight.options.settings import Settings, load_settings
 from preflight.options.sweep import DTYPES, MODES, SCOPES, Sweep, parse_sweep
 from preflight.options.table import Names, option, options_of
 from preflight.options.values import duration, reach, variables, vendor_tests, webhook, without_end_slash
-from preflight.said import said
+from preflight.said import joined, said
 from preflight.transport import Reach, forms
 
 PROFILES = {"quick": 45.0, "standard": 300.0, "full": 900.0}
@@ -78,7 +78,7 @@ class Options:
     hosts: tuple[Host, ...] = option(
         (Host("local", "127.0.0.1", transport="local"),),
         WHERE,
-        said("The hosts: {forms}, node[01-16], user@host:port or @hostfile.", ", ".join(forms())),
+        said("The hosts: {forms}, node[01-16], user@host:port or @hostfile.", joined(forms(), ", ")),
         NODES,
         metavar="HOSTS",
         is_joined=True,

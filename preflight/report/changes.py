@@ -11,7 +11,7 @@ from preflight.ledger.findings import Verdict
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import width_of
 from preflight.report.printable import printable
-from preflight.said import said
+from preflight.said import joined, said
 
 NODES_WIDTH = 60
 MESSAGE_WIDTH = 200
@@ -84,7 +84,9 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def heading(changes: Changes, name_of: Callable[[str], str] = str) -> str:
     """The earlier run, and how much of each kind there is; `name_of` gives the name of a verdict."""
     counts = [
-        f"{sum(len(change.checks) for change in found)} {word}" for word, found in changes.findings.items() if found
+        said(f"{{count}} {word}", sum(len(change.checks) for change in found))
+        for word, found in changes.findings.items()
+        if found
     ]
     counts += (
         [said("{facts} fact{s} changed", len(changes.facts), "s" * (len(changes.facts) != 1))] if changes.facts else []
@@ -96,7 +98,7 @@ def heading(changes: Changes, name_of: Callable[[str], str] = str) -> str:
         "since run {run} ({verdict}): {counts}",
         printable(changes.run),
         verdict,
-        ", ".join(counts) or "nothing has changed",
+        joined(counts, ", ") or "nothing has changed",
     )
 
 

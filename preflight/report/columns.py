@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from preflight.results import Bench, Device, Expected, Result, TrainedRank, Training
+from preflight.said import said
 
 Row = TypeVar("Row")
 Whole = TypeVar("Whole")
@@ -86,7 +87,7 @@ def size_text(size_bytes: int) -> str:
 
 def counted(count: int, thing: str) -> str:
     """A number of things, in the singular where there is one: ``1 rank``, ``3 ranks``."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
+    return said(f"{{count}} {thing}{{s}}", count, "" if count == 1 else "s")
 
 
 def rate_text(gbytes_per_s: float) -> str:

@@ -21,7 +21,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 def printable(text: str, *, keep_newlines: bool = False) -> str:
     r"""`text` with every character that is not plainly visible escaped; newlines stay only where asked."""
-    if keep_newlines:
+    if keep_newlines and "\n" in text:
         return "\n".join(printable(line) for line in text.split("\n"))
     return changed(text, _printable)
 

@@ -41,7 +41,7 @@ from preflight.report.material import Material
 from preflight.report.printable import printable
 from preflight.results import Bench, Training
 from preflight.run.source import Measurements, ReportedSource
-from preflight.said import said
+from preflight.said import joined, said
 from preflight.transport import command
 
 FACTS_AT_ONCE = 256  # files that are written before the disk must have them
@@ -78,7 +78,7 @@ def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
     if options.found_settings:
         lines.append(said("settings: {found_settings}, found in this folder", options.found_settings))
     lines.append(said("report: {folder}", options.folder))
-    return "\n".join(lines)
+    return joined(lines, "\n")
 
 
 def write_started(source: ReportedSource, ledger: Ledger, options: Options) -> None:

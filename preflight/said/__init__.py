@@ -1,7 +1,9 @@
 """Sentences for people that programs, commands and other languages can take apart."""
 
 from preflight.said.sentence import (
+    HEARD,
     Said,
+    braced,
     changed,
     filled,
     heard,
@@ -18,7 +20,9 @@ from preflight.said.sentence import (
 )
 
 __all__ = [
+    "HEARD",
     "Said",
+    "braced",
     "changed",
     "filled",
     "heard",

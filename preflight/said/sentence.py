@@ -8,6 +8,7 @@ their own for each, and commands and programs take the values: no sentence is ev
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 FORMATTER = string.Formatter()
+FOREIGN = re.compile(r"[\u2e80-\u9fff\uff00-\uffef]")
 HEARD: ContextVar[list[Said] | None] = ContextVar("HEARD", default=None)
 
 
@@ -160,13 +162,26 @@ def translated(text: str, template_of: Callable[[str], str | None], plain: Calla
         return plain(text)
     if text.parts:
         return plain(text.joint).join(translated(part, template_of, plain) for part in text.parts)
-    template = template_of(" ".join(msgid(text.template).split())) or (
-        None if _has_words(text.template) else text.template
-    )
-    if template is None:
+    template = template_of(" ".join(msgid(text.template).split()))
+    if template is None and _has_words(text.template):
         return str.__str__(text)
     texts = {name: translated(held, template_of, plain) for name, held in text.texts().items()}
-    return filled(template or text.template, texts)
+    if template is not None:
+        return _spaced(part for piece in pieces(template) for part in (piece.literal, texts.get(piece.name, "")))
+    # What only puts values side by side does so in every language, with that language's signs.
+    made = pieces(text.template)
+    return _spaced(part for piece in made for part in (plain(piece.literal), texts.get(piece.name, "")))
+
+
+def _spaced(parts: Iterable[str]) -> str:
+    """The parts in a row: a space stands before a name in Latin letters, and none between two Chinese words."""
+    made = ""
+    for part in parts:
+        if made.endswith(" ") and FOREIGN.match(made[-2:-1]) and FOREIGN.match(part):
+            made = made[:-1]
+        is_doubled = part.startswith(" ") and FOREIGN.match(made[-1:]) and FOREIGN.match(part[1:2])
+        made += part[1:] if is_doubled else part
+    return made
 
 
 def stored(text: str) -> Any:

@@ -37,6 +37,8 @@ ALONE = {
     "limits.processes_may_be_started": "the limit of processes",
     "limits.shared_memory_is_enough": "the size of /dev/shm",
     "names.localhost_is_the_node_itself": "what localhost resolves to",
+    "names.every_node_reaches_itself": "connections to its own addresses",
+    "names.own_hostname_is_an_address_of_the_node": "what its own name resolves to",
     "ports.ephemeral_ports_are_enough": "the range of ports, and how many are in use",
     "reach.every_node_answers": "it has answered",
 }
@@ -52,7 +54,6 @@ WITH_A_PEER = {
     "names.hostnames_are_unique": "both names",
     "names.look_ups_are_answered": "what both resolve",
     "names.look_ups_are_fast": "what both resolve",
-    "names.own_hostname_is_an_address_of_the_node": "what both resolve",
     "names.own_hostname_is_not_localhost": "both names",
     "names.own_hostname_is_not_loopback": "what both resolve",
     "names.peers_are_taken_for_themselves": "what both resolve",

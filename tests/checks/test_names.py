@@ -289,7 +289,7 @@ def test_an_address_that_no_rank_uses_need_not_be_reached():
         ({"hostname_address": Missing("unknown"), "hostname_addresses": ()}, "hostname node1 does not resolve there"),
         (
             {"hostname_address": "10.9.9.9", "hostname_addresses": ("10.9.9.9",)},
-            "hostname node1 is 10.9.9.9, where the ranks of `torchrun --standalone` are told to meet",
+            "hostname node1 is 10.9.9.9, where the ranks of `torchrun --standalone` meet",
         ),
         ({"hostname_addresses": ("10.9.9.9", "10.0.0.1")}, "and no interface there has 10.9.9.9"),
         ({"fqdn": "node1.gone", "fqdn_addresses": ()}, "full name node1.gone does not resolve there"),

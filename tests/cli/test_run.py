@@ -121,7 +121,9 @@ def test_the_logs_of_a_failed_job_are_diagnosed(tmp_path):
     (tmp_path / "training-rank1-node2-trace.log").write_text('{"version": "2", "pg_status": {}, "entries": []}')
     assert "training-rank1-node2.log:1: OSError: [Errno 28]" in logs_diagnosis(tmp_path)
     (tmp_path / "training-rank1-node2-trace.log").write_text('{"version": "2", "pg_status": {')
-    assert logs_diagnosis(tmp_path) == ""
+    found = logs_diagnosis(tmp_path)
+    assert "training-rank1-node2.log:1: OSError: [Errno 28]" in found
+    assert "training-rank1-node2-trace.log: not a readable dump" in found
 
 
 def test_json_is_alone_on_standard_output(tmp_path):

@@ -13,8 +13,10 @@ import pytest
 from preflight.cli import facts
 from preflight.cli.main import run
 from preflight.cli.spoken import tell
+from preflight.errors import BlockedBy
 from preflight.report.language import Language
 from preflight.report.language.wrap import width_of
+from preflight.said import said
 from preflight.testing import healthy
 from tests.house import ROOT
 from tests.run.test_stored import written
@@ -133,7 +135,7 @@ def test_a_wrong_word_is_told_in_chinese(capsys, monkeypatch, words, said):
 
 def test_the_table_of_facts_is_chinese_and_its_columns_stand_in_line():
     """Letters of two columns are counted as two; the values are as the nodes have them."""
-    table = facts._spoken(facts._facts_table(healthy(2).cluster), Language("zh"))
+    table = facts.spoken_table(healthy(2).cluster, Language("zh"))
     lines = table.partition("\n\n")[0].splitlines()
     starts = {width_of(line[: line.index(value)]) for line, value in ((lines[0], "node1"), (lines[2], "node1"))}
     assert starts == {len(lines[1].partition(" ")[0]) + 2}
@@ -143,15 +145,17 @@ def test_the_table_of_facts_is_chinese_and_its_columns_stand_in_line():
 
 def test_the_share_of_what_was_expected_stays_in_its_brackets_in_chinese():
     """The label of a bar, and the column beside it."""
-    said = Language("zh").say("all_reduce, float32, in place: 0.1106 (97 % of expected)")
-    assert said == "all_reduce，float32，原地：0.1106（预期值的 97 %）"
+    shown = Language("zh").say(
+        said("{name}: {value} ({percent} % of expected)", "all_reduce, float32, in place", 0.1106, 97)
+    )
+    assert shown == "all_reduce，float32，原地：0.1106（预期值的 97 %）"
     assert Language("zh").say("of expected (%)") == "占预期 (%)"
 
 
 def test_a_check_that_is_blocked_says_by_what_in_chinese():
     """The reason belongs to the check that does not hold."""
-    said = Language("zh").say("blocked by software.torch_is_installed: no torch")
-    assert said == "因 software.torch_is_installed 而无法判定：没有 torch"
+    found = Language("zh").say(str(BlockedBy("software.torch_is_installed", detail="no torch")))
+    assert found == "因 software.torch_is_installed 而无法判定：没有 torch"
 
 
 def test_help_in_chinese_is_chinese_from_its_first_word_and_lists_as_chinese_does(capsys):
@@ -177,10 +181,10 @@ def test_a_dry_run_in_chinese_has_no_english_word_of_ours(capsys, verb):
 
 def test_what_no_node_has_is_told_in_chinese_in_the_table_of_facts():
     """Words of ours between the nodes' values; the columns stay where they are."""
-    table = facts._spoken(facts._facts_table(healthy(2).cluster), Language("zh")).partition("\n\n")[0]
+    table = facts.spoken_table(healthy(2).cluster, Language("zh")).partition("\n\n")[0]
     rows = {line.split("  ")[0]: line for line in table.splitlines()}
     assert rows["默认网关"].split() == ["默认网关", "没有", "没有"]
     start = width_of(rows["主机名"][: rows["主机名"].index("node2")])
     assert width_of(rows["默认网关"].rpartition("没有")[0]) == start
-    many = facts._spoken(facts._facts_table(healthy(9).cluster), Language("zh"))
+    many = facts.spoken_table(healthy(9).cluster, Language("zh"))
     assert "all 9" not in many

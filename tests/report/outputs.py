@@ -119,7 +119,11 @@ def certified(material: Material) -> str:
         document.subjects.setdefault("clock", {"offset_seconds": 0.0, "uncertainty_seconds": 0.0})
     options = Options(run_id=words(material.report), command=(words(material.report),))
     at = datetime(2030, 1, 2, tzinfo=timezone.utc)
-    measured = {"bench": material.report.bench, "training": material.report.training}
+    measured = {
+        "bench": material.report.bench,
+        "training": material.report.training,
+        "paths": {words(material.report): 1.0},
+    }
     made = certificates.made(options, documents, (words(material.report),), at=at, **measured)
     with tempfile.TemporaryDirectory() as folder:
         archive = archives.Archive.opened(Path(folder) / "state")

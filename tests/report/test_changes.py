@@ -8,6 +8,7 @@ import pytest
 from preflight.ledger.findings import Verdict
 from preflight.report.changes import Changes, Drift, FactChange, FindingChange, change_lines, drift_text, heading
 from preflight.report.language import Language
+from preflight.said import joined, said
 
 DRIFT = Drift("all_reduce", 1 << 20, "float32", "blocking", True, 1.0, 0.98, 1.02, 0.8, 0.79, 0.81)
 BROKEN = FindingChange(("a.b",), ("node1", "node2"), Verdict.PASS, Verdict.FAIL, "it is off")
@@ -49,13 +50,18 @@ def test_changes_are_told_in_chinese():
     """Labels, verdicts, titles of facts and messages; each kind of line."""
     facts = (FactChange("driver", ("node1",), "1", "2"),)
     told = msgspec.structs.replace(
-        BROKEN, message="mtu of the training interface (bytes): 9000 on node1, 1400 on node2"
+        BROKEN,
+        message=said(
+            "{what}: {message}",
+            "mtu of the training interface (bytes)",
+            joined([said("{value} on {names}", 9000, "node1"), said("{value} on {names}", 1400, "node2")], ", "),
+        ),
     )
     changes = Changes("r1", "2030", Verdict.PASS, new=(told,), facts=facts, bandwidth=(DRIFT,), nodes_added=("n8",))
     chinese = Language("zh")
     assert list(change_lines(changes, most=2, language=chinese)) == [
         "新出现    通过 -> 不通过  a.b，node[1-2]：训练网卡的 MTU（字节）：node1：9000，node2：1400",
-        "项目      node1：驱动: 1 -> 2",
+        "项目      node1 上的驱动: 1 -> 2",
         "busbw     all_reduce，1048576 字节：1（0.98 至 1.02） -> 0.8（0.79 至 0.81）GB/s，-20.0%，变慢",
         "节点      新增: n8",
     ]

@@ -92,7 +92,7 @@ def test_neither_the_list_of_runs_nor_a_certificate_holds_a_secret(material, tmp
     options = Options(run_id="x", report_dir=report, command=tuple(text for text, _ in CANARIES))
     bench, training = material.report.bench, material.report.training
     at = datetime(2030, 1, 2, tzinfo=timezone.utc)
-    certificate = certificates.made(options, documents, ("a.b",), bench=bench, training=training, at=at)
+    certificate = certificates.made(options, documents, ("a.b",), bench=bench, training=training, paths={}, at=at)
     assert leaked(history.list_text(tmp_path) + msgspec.json.encode(certificate).decode()) == []
     assert "2030-01-02" in history.list_text(tmp_path)
 

@@ -15,7 +15,7 @@ from preflight.report.changes import change_lines, heading
 from preflight.report.columns import counted
 from preflight.report.document import RunReport
 from preflight.report.formats import commands
-from preflight.report.formats.text import headline
+from preflight.report.formats.text import headline_parts
 from preflight.report.groups import checks_by_verdict, groups
 from preflight.report.language import ENGLISH, Language
 from preflight.report.material import Material, in_language
@@ -77,7 +77,7 @@ def _fence(text: str, *, least: int) -> str:
 
 
 def _blocks(report: RunReport, language: Language) -> Iterator[str]:
-    word, _, detail = headline(report).partition("  ")
+    word, detail = headline_parts(report)
     say = language.say
     sign = SIGNS[report.verdict if report.finished else Verdict.ERROR]
     yield said("## {sign} preflight: {say}\n\n{code}\n\n", sign, say(word), code(say(detail)))
@@ -140,7 +140,7 @@ def _counts(report: RunReport, language: Language) -> Iterator[str]:
     yield f"| {say('not asked')} | {report.ledger.not_asked} |\n\n"
     skipped = groups(report, Verdict.SKIP)
     for group in skipped[:CAUSES]:
-        number = say(f"{len(group.checks)} check{'s' * (len(group.checks) != 1)}")
+        number = say(counted(len(group.checks), "check"))
         nodes = say(nodes_text(report, group.nodes, most=NODES_LIMIT))
         yield f"- {SIGNS[Verdict.SKIP]} {number} {_on(language)} {code(nodes)}: {code(group.message[:MESSAGE_LIMIT])}\n"
     if skipped:

@@ -21,7 +21,7 @@ from preflight.report.material import in_language
 from preflight.report.matrix import rows
 from preflight.report.measurements import measurement_lines
 from preflight.report.printable import printable
-from preflight.said import said
+from preflight.said import joined, said
 
 WORDS = {
     Verdict.PASS: "GO",
@@ -64,13 +64,14 @@ def summary(
 def one_line(report: RunReport, *, directory: str = "", language: Language = ENGLISH) -> str:
     """The verdict, the first cause with its message, and where the rest is."""
     worst = next((found[0] for verdict in (Verdict.FAIL, Verdict.ERROR) if (found := causes(report, verdict))), None)
-    cause = (
-        f"; {printable(worst.title)}: {printable(' '.join(worst.parts[0].message.split())[:MESSAGE_LETTERS])}"
-        if worst
-        else ""
-    )
-    verdict = language.say(headline(report))
-    return f"{verdict}{language.say(cause)}{f'; {printable(directory)}' if directory else ''}\n"
+    first: list[str] = []
+    if worst:
+        message = worst.parts[0].message
+        shown = " ".join(message.split())
+        message = message if shown == message and len(shown) <= MESSAGE_LETTERS else shown[:MESSAGE_LETTERS]
+        first = [said("{title}: {message}", printable(worst.title), printable(message))]
+    text = language.say(joined([headline(report), *first]))
+    return f"{text}{f'; {printable(directory)}' if directory else ''}\n"
 
 
 def every_check(report: RunReport, language: Language = ENGLISH) -> str:
@@ -105,7 +106,12 @@ def _label(verdict: Verdict, language: Language) -> str:
 
 def headline(report: RunReport) -> str:
     """The verdict in one plain line, as the first line of the summary."""
-    return f"{_word(report)}  {_detail(report)}"
+    return joined(headline_parts(report), "  ")
+
+
+def headline_parts(report: RunReport) -> tuple[str, str]:
+    """The word for the verdict, and what it is about."""
+    return _word(report), _detail(report)
 
 
 def _word(report: RunReport) -> str:
@@ -117,15 +123,11 @@ def _word(report: RunReport) -> str:
 def _detail(report: RunReport) -> str:
     checks = checks_by_verdict(report)
     parts: list[str] = []
-    for verdict, words in (
-        (Verdict.FAIL, ("fails", "fail")),
-        (Verdict.ERROR, ("was not measured", "were not measured")),
-        (Verdict.WARN, ("warns", "warn")),
-    ):
+    for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN):
         count = len(checks[verdict])
         if count:
-            text = f"{counted(count, 'check')} {words[count > 1]}"
-            parts.append(f"{text} {_where(report, verdict, count)}" if not parts else text)
+            text = _how_many(verdict, count)
+            parts.append(text if parts else _where(report, verdict, count, text))
     unjudged = unjudged_text(report)
     if unjudged:
         parts.append(unjudged)
@@ -138,7 +140,7 @@ def _detail(report: RunReport) -> str:
         parts.insert(
             0, said("{counted} good, {need} needed", counted(len(report.choice.nodes), "node"), report.choice.need)
         )
-    result = f"{_seconds(report.run.seconds)}: {', '.join(parts)}"
+    result = said("{seconds}: {parts}", _seconds(report.run.seconds), joined(parts, ", "))
     if report.chosen:
         chosen = nodes_text(report, report.chosen, most=NODES_WIDTH)
         return said(
@@ -148,11 +150,21 @@ def _detail(report: RunReport) -> str:
             chosen,
             result,
         )
-    return f"{counted(len(report.nodes), 'node')}, {result}"
+    return said("{nodes}, {result}", counted(len(report.nodes), "node"), result)
 
 
-def _where(report: RunReport, verdict: Verdict, check_count: int) -> str:
-    """The nodes with the cause; those that only suffer from it where there is no other.
+def _how_many(verdict: Verdict, count: int) -> str:
+    """How many checks have a verdict."""
+    many = count > 1
+    if verdict is Verdict.ERROR:
+        template = "{count} check{s} were not measured" if many else "{count} check{s} was not measured"
+        return said(template, count, "s" if many else "")
+    template = "{count} check{s} fail{s2}" if verdict is Verdict.FAIL else "{count} check{s} warn{s2}"
+    return said(template, count, "s" if many else "", "" if many else "s")
+
+
+def _where(report: RunReport, verdict: Verdict, check_count: int, found_text: str) -> str:
+    """What was found with the nodes that have the cause; those that only suffer from it where there is no other.
 
     "5 checks fail on all 3 nodes" would say that each of the five fails on each node: several have theirs in brackets.
     """
@@ -160,8 +172,9 @@ def _where(report: RunReport, verdict: Verdict, check_count: int) -> str:
     blamed = [cause for cause in found if not cause.is_consequence] or found
     guilty = list(dict.fromkeys(node for cause in blamed for node in cause.nodes))
     nodes = nodes_text(report, guilty, most=NODES_WIDTH)
-    affected = said("affected: {nodes}", nodes)
-    return f"({affected})" if check_count > 1 and len(guilty) > 1 else said("on {nodes}", nodes)
+    if check_count > 1 and len(guilty) > 1:
+        return said("{found} (affected: {nodes})", found_text, nodes)
+    return said("{found} on {nodes}", found_text, nodes)
 
 
 def _seconds(seconds: float) -> str:
@@ -204,21 +217,18 @@ class _Page:
         """Many checks with the same words, or a consequence of another: one line."""
         nodes, message = self._nodes(cause.nodes), printable(cause.parts[0].message)
         title = printable(cause.title)
-        if self.language is ENGLISH:
-            text = said("{title} on {nodes}: {message}", title, nodes, message)
-        else:  # each part by itself: a sentence that holds them all could be another one
-            text = f"{self.language.say(title)}，{self.language.say(nodes)}：{self.language.say(message)}"
-        yield from self._labelled(cause.verdict, text)
+        yield from self._labelled(cause.verdict, said("{title} on {nodes}: {message}", title, nodes, message))
         yield from self._remedy(cause)
 
     def _own(self, cause: Cause) -> Iterator[str]:
         """One check; its messages with their nodes where it gave several."""
         waived = " (waived)" if cause.is_waived else ""
-        yield from self._labelled(cause.verdict, f"{printable(cause.title)}  {self._nodes(cause.nodes)}{waived}")
+        heading = said("{title}  {nodes}{waived}", printable(cause.title), self._nodes(cause.nodes), waived)
+        yield from self._labelled(cause.verdict, heading)
         is_one = len(cause.parts) == 1
         for part in cause.parts[:MESSAGES_A_CHECK]:
-            who = "" if is_one else f"{self._nodes(part.nodes)}: "
-            text = f"{who}{printable(part.message, keep_newlines=True)}"
+            text = printable(part.message, keep_newlines=True)
+            text = text if is_one else said("{nodes}: {message}", self._nodes(part.nodes), text)
             yield from self._message(text, most=MESSAGE_LINES if is_one else 1)
         if len(cause.parts) > MESSAGES_A_CHECK:
             more = said(
@@ -228,7 +238,8 @@ class _Page:
         yield from self._remedy(cause)
 
     def _message(self, text: str, *, most: int) -> Iterator[str]:
-        lines = [line for part in text.split("\n") for line in self._wrapped(part, first=INDENT, rest=INDENT)]
+        parts = text.split("\n") if "\n" in text else [text]
+        lines = [line for part in parts for line in self._wrapped(part, first=INDENT, rest=INDENT)]
         yield from lines[:most]
         if len(lines) > most > 1:
             yield f"{'':{INDENT}}{self.language.say('... (more in report.json)')}"
@@ -250,12 +261,10 @@ class _Page:
         """One line a reason for what was skipped, then how many passed and how many were not asked."""
         found = sorted(groups(self.report, Verdict.SKIP), key=lambda group: -len(group.checks))
         for group in found[: ROOM[Verdict.SKIP]]:
-            part = "" if len(group.nodes) == len(self.report.nodes) else said(" on {nodes}", self._nodes(group.nodes))
-            text = f"{counted(len(group.checks), 'check')}{part}: {printable(group.message)}"
-            if part and self.language is not ENGLISH:
-                count = self.language.say(counted(len(group.checks), "check"))
-                nodes = self.language.say(self._nodes(group.nodes))
-                text = f"{count}，{nodes}：{self.language.say(printable(group.message))}"
+            count, message = counted(len(group.checks), "check"), printable(group.message)
+            text = said("{title}: {message}", count, message)
+            if len(group.nodes) != len(self.report.nodes):
+                text = said("{title} on {nodes}: {message}", count, self._nodes(group.nodes), message)
             yield from self._labelled(Verdict.SKIP, text)
         rest = list(dict.fromkeys(check for group in found[ROOM[Verdict.SKIP] :] for check in group.checks))
         if rest:
@@ -270,10 +279,9 @@ class _Page:
         passed = len(checks_by_verdict(self.report)[Verdict.PASS])
         if passed:
             reused = len({finding.check for finding in self.report.findings if finding.proof})
-            text = (
-                f"{counted(passed, 'check')}{(said(', {reused} of them not measured again', reused) if reused else '')}"
-            )
-            yield from self._labelled(Verdict.PASS, text)
+            text = counted(passed, "check")
+            again = said("{counted}, {reused} of them not measured again", text, reused)
+            yield from self._labelled(Verdict.PASS, again if reused else text)
         if self.report.ledger.not_asked:
             yield from self._wrapped(printable(not_asked_text(self.report)), first=INDENT, rest=INDENT)
 

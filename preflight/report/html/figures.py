@@ -125,8 +125,12 @@ def _axis(ticks: Sequence[float], scale: float, foot: int) -> Iterator[Markup]:
 def _bar(result: Result, wanted: float, top: int, scale: float) -> Iterator[Markup]:
     """One bar below its name, with its interval, and a line at what was expected where that is known."""
     name = f"{result.title}, {result.dtype}, {_buffers(result)}"
-    share = said(" ({wanted:.0f} % of expected)", 100 * result.busbw_gbytes_per_s / wanted) if wanted else ""
-    label = text(f"{name}: {result.busbw_gbytes_per_s:.4g}{share}")
+    value = f"{result.busbw_gbytes_per_s:.4g}"
+    label = text(
+        said("{name}: {value} ({percent:.0f} % of expected)", name, value, 100 * result.busbw_gbytes_per_s / wanted)
+        if wanted
+        else said("{name}: {value}", name, value)
+    )
     yield Markup('<text class="tick" x="8" y="{}">{}</text>').format(top + 11, label)
     column = Markup('<rect class="column whole" x="8" y="{}" width="{}" height="16" rx="3"/>')
     yield column.format(top + 19, number(result.busbw_gbytes_per_s * scale))

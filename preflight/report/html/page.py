@@ -15,7 +15,7 @@ from preflight.report.language import ENGLISH, Language
 from preflight.report.language.template import translated
 from preflight.report.material import Material
 from preflight.report.printable import printable
-from preflight.said import said
+from preflight.said import HEARD, heard, said
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -46,6 +46,11 @@ LEVELS = (Level(12, 800, 20, 1024, 64, 400_000), Level(4, 300, 10, 256, 16, 40_0
 
 def html_text(material: Material) -> str:
     """The page: valid HTML, nothing of which acts but our own script, known by its hash."""
+    with heard():
+        return _page(material)
+
+
+def _page(material: Material) -> str:
     template, values = _environment(material.language).get_template(TEMPLATE), shown(material)
     page = ""
     for level in LEVELS:
@@ -65,10 +70,17 @@ def _environment(language: Language) -> Environment:
     def plain(value: Any) -> Any:
         """Every text that a template puts on the page is said and made printable here, and escaped by Jinja after."""
         if language is not ENGLISH and str(value).startswith("<svg"):
-            drawing = DRAWN.sub(lambda text: f">{escape(language.say(unescape(text[1])))}<", value)
-            drawing = LABELLED.sub(lambda text: f'{text[1]}{escape(language.say(unescape(text[2])))}"', drawing)
+            # What was drawn is text; the sentences that it was made of were heard.
+            sentences = {str.__str__(one): one for one in HEARD.get() or ()}
+
+            def spoken(text: str) -> str:
+                return str(escape(language.say(sentences.get(unescape(text), unescape(text)))))
+
+            drawing = DRAWN.sub(lambda text: f">{spoken(text[1])}<", value)
+            drawing = LABELLED.sub(lambda text: f'{text[1]}{spoken(text[2])}"', drawing)
             return Markup(drawing)  # noqa: S704
-        return printable(language.say(value)) if type(value) is str else value
+        is_text = isinstance(value, str) and not isinstance(value, Markup)
+        return printable(language.say(value)) if is_text else value
 
     template = (FOLDER / TEMPLATE).read_text(encoding="utf-8")
     if language is not ENGLISH:

@@ -19,7 +19,7 @@ from preflight.report.columns import DEVICES, RANKS, RESULTS, columns_of, expect
 from preflight.report.document import RunReport
 from preflight.report.facts import compared
 from preflight.report.formats.commands import lines
-from preflight.report.formats.text import headline
+from preflight.report.formats.text import headline_parts
 from preflight.report.groups import checks_by_verdict, groups, not_asked_text, unjudged_text
 from preflight.report.html import figures
 from preflight.report.html.heatmap import heat_map, legend, pairs, shared_text, usual
@@ -69,7 +69,7 @@ def _head(report: RunReport, language: Language) -> dict[str, Any]:
     """The verdict in words, our style and script, and the policy that lets nothing else act."""
     from markupsafe import Markup
 
-    word, _, detail = headline(report).partition("  ")
+    word, detail = headline_parts(report)
     style, script = _asset("report.css"), _asset("report.js")
     is_whole = report.finished and report.exit_code in (0, 1, 3, 5)
     return {

@@ -1,7 +1,7 @@
 """In which language is a person spoken to? Messages are made in English, and translated where they are shown.
 
 ``catalogue``  zh.po, written by ``python -m tests.catalogue``
-``match``      a finished message back to its msgid
+``plain``      texts without values, and lists of them
 ``template``   the words of the page's template
 ``wrap``       lines of a script without spaces
 
@@ -13,14 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
 
 from preflight.report.language.catalogue import catalogue
-from preflight.said import translated
-
-if TYPE_CHECKING:
-    from preflight.report.language.match import Matcher
+from preflight.report.language.plain import known, plain
+from preflight.said import Said, translated
 
 LINE = re.compile(r"^([ \t]*(?:- )?)(.*?)([ \t]*)$", re.MULTILINE)
 FIX = re.compile(r"(?:^|\n)Fix:\s*")
@@ -36,12 +32,14 @@ class Language:
         """A message, label or sentence in this language; what the catalogue does not know stays as it is."""
         if self.name == "en":
             return text
-        return translated(text, catalogue(self.name).get, _matcher(self.name).say)
+        return translated(text, catalogue(self.name).get, lambda words: plain(words, self.name))
 
     def lines(self, text: str) -> str:
         """A text whose every line is a message of its own, indented or not."""
         if self.name == "en":
             return text
+        if isinstance(text, Said):
+            return self.say(text)
         return LINE.sub(lambda found: f"{found[1]}{self.say(found[2])}{found[3]}", text)
 
     def stage(self, name: str) -> str:
@@ -67,7 +65,7 @@ class Language:
     def _paragraph(self, text: str) -> str:
         """One sentence broken over lines, or lines that each stand by themselves."""
         joined = " ".join(text.split())
-        return self.say(joined) if _matcher(self.name).knows(joined) else self.lines(text)
+        return self.say(joined) if known(joined, self.name) else self.lines(text)
 
 
 ENGLISH = Language()
@@ -79,10 +77,3 @@ def chosen(name: str, environment: Mapping[str, str]) -> Language:
         locale = next((environment[key] for key in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(key)), "")
         name = re.split(r"[_.@]", locale)[0]
     return Language(name) if catalogue(name) and name.isalpha() else ENGLISH
-
-
-@cache
-def _matcher(name: str) -> Matcher:
-    from preflight.report.language.match import Matcher
-
-    return Matcher(catalogue(name))
