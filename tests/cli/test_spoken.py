@@ -164,7 +164,7 @@ def test_help_in_chinese_is_chinese_from_its_first_word_and_lists_as_chinese_doe
     said = capsys.readouterr().out
     assert said.startswith("用法：preflight run ")
     assert "direct、torchrun、accelerate" in said
-    assert "local、slurm、k8s:" in said
+    assert "local，slurm，k8s:" in said
     assert not re.search(r"^\s*[、，。：；]", said, re.MULTILINE)
     assert max(map(width_of, said.splitlines()[25:-2])) <= 100
 

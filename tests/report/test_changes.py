@@ -67,5 +67,5 @@ def test_changes_are_told_in_chinese():
     ]
     assert (
         chinese.say(heading(changes, chinese.verdict))
-        == "与运行 r1（通过）相比：新出现 1 项，1 项配置或状态有变化，带宽下降"
+        == "与运行 r1（通过）相比：新出现 1 项，1 项配置或状态有变化，带宽变慢"
     )
