@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from preflight.said import joined, said
+
 ROW = "option"  # the key in the metadata of a field
 
 
@@ -66,7 +68,7 @@ class Option:
 
         ``with_choices`` lets the parser refuse other values itself; without, Options.checked does.
         """
-        text = f"{self.help} Default: {self.shown}." if self.shown else self.help
+        text = joined([self.help, said("Default: {shown}.", self.shown)], " ") if self.shown else self.help
         words: dict[str, Any] = {"default": None, "help": text}
         if self.is_flag:
             return {**words, "action": "store_true"}
