@@ -78,7 +78,7 @@ class Option:
             words["metavar"] = self.metavar or f"{{{','.join(self.choices)}}}"
         if self.choices != () and with_choices:
             words["choices"] = self.choices
-        else:
+        elif "%(choices)s" in text:
             words["help"] = text.replace("%(choices)s", "see `preflight train --help`")
         if self.is_list:
             words["action"] = "append"
