@@ -52,13 +52,13 @@ def _for_job(commands: Collection[Command], language: Language) -> Iterator[str]
     for now, names in nodes.items():
         is_held = any(_holds(other, now) and {*names} <= {*nodes[other]} for other in nodes)
         if printable(now) == now and not is_held:
-            untried = "" if now in tried else f"; {language.say(UNTRIED)}"
-            yield f"{now}  # {language.say(said('where the job starts, on {comment}', _comment(fold(names))))}{untried}"
+            line = f"{now}  # {language.say(said('where the job starts, on {comment}', _comment(fold(names))))}"
+            yield line if now in tried else f"# {language.say(UNTRIED)}: {line}"
 
 
 def _marked(line: str, command: Command, language: Language) -> str:
-    """The line, with words about a command that was never tried."""
-    return line if command.is_tried else f"{line}  # {language.say(UNTRIED)}"
+    """The line; of a command that no test has tried a comment, so that nobody pastes it unread."""
+    return line if command.is_tried or line.startswith("#") else f"# {language.say(UNTRIED)}: {line}"
 
 
 def _holds(line: str, other: str) -> bool:
@@ -107,7 +107,7 @@ def _of_node(report: RunReport, node: str, finding: Finding, language: Language)
                 by_hand = _comment(language.say(command.lasting)).lstrip("# ")
                 yield f"# {language.say('no command for this, do it by hand')}: {by_hand}"
             elif command.lasting:
-                yield f"{_line(report, node, command.lasting)}  # {language.say('lasts')}"
+                yield _marked(f"{_line(report, node, command.lasting)}  # {language.say('lasts')}", command, language)
 
 
 def _again(report: RunReport) -> str:

@@ -281,7 +281,11 @@ def test_no_word_of_a_node_becomes_a_command(tmp_path, words):
     texts = dict.fromkeys(text for command in found for text in (command.now, command.lasting) if text[:1] != "#")
     assert sum("BROKEN_OUT" in text for text in texts) >= 12
     (tmp_path / "all.sh").write_text("".join(f"( {text}\n)\n" for text in texts if text))
-    by_ssh = script(report_of(findings))
+    shown = [
+        replace(finding, commands=tuple(replace(command, is_tried=True) for command in finding.commands))
+        for finding in findings
+    ]
+    by_ssh = script(report_of(shown))  # each as a line that runs, those too that are shown as comments
     assert sum("BROKEN_OUT" in line for line in by_ssh.splitlines() if line.startswith("ssh ")) >= 12
     (tmp_path / "by_ssh.sh").write_text(by_ssh)
     there = {"PATH": str(programs), "HOME": str(tmp_path)}

@@ -174,9 +174,9 @@ def test_a_command_for_this_machine_needs_no_login(make_report):
 
 
 def test_a_command_that_was_never_tried_says_so(make_report):
-    """Behind the line, as a comment; once where it is for the job."""
+    """The whole line is a comment, which nobody pastes unread."""
     report = make_report(MTU)
     untried = Command("node3", NOW, row="network.mtu", is_tried=False)
-    assert here(report, untried) == f"{here(report, Command('node3', NOW))}  # {UNTRIED}"
+    assert here(report, untried) == f"# {UNTRIED}: {here(report, Command('node3', NOW))}"
     exported = Command("node3", "export A=1", is_for_job=True, is_tried=False)
-    assert here(report, exported) == f"export A=1  # where the job starts, on node3; {UNTRIED}"
+    assert here(report, exported) == f"# {UNTRIED}: export A=1  # where the job starts, on node3"
