@@ -1,8 +1,8 @@
 """Which rows of commands has a test run on the fault that they are for, and what is said of the others?
 
 Each of these was planted on hosts of a lab, its command typed as printed: the check was green after it, no other was
-worse, and typing it twice was the same as once. The rest is shown as a comment that says so: it needs hardware, a driver or
-a service that no lab has.
+worse, and typing it twice was the same as once. The rest is shown as a comment that says so: it needs hardware, a
+driver or a service that no lab has.
 """
 
 TRIED = frozenset(
