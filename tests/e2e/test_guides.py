@@ -137,7 +137,10 @@ GUIDES = {
             "--nnodes is the number of machines": ({"nnodes": (2, 3)}, "nodes_are_the_hosts"),
             "--nproc_per_node is the same": ({"each": (1, 2)}, "processes_agree"),
             "--rdzv_id is one for all": ({"id": "$RANDOM"}, "rendezvous_id_is_the_same_everywhere"),
-            "--rdzv_endpoint has the address of the main node": ({"endpoint": "$main_ip:29500"}, "file_is_judged"),
+            "--rdzv_endpoint has the address of the main node": (
+                {"endpoint": "$main_ip:29500"},
+                "outside_variables_are_set",
+            ),
             "--rdzv_endpoint is one for all": (
                 {"endpoint": ("$head_node_ip:29500", "$head_node_ip:29501")},
                 "fields_agree",
