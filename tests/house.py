@@ -63,7 +63,7 @@ INSIDE = {
         ("reading",),
         ("read",),
         ("rules",),
-        ("start", "diff"),
+        ("start", "diff", "cast"),
     ),
     "node": (("agent",), ("sources",), ("subjects",), ("calls",)),
     "report": (

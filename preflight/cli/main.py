@@ -22,6 +22,7 @@ from preflight.cli.words import (
     words_of_diagnose,
     words_of_explain,
     words_of_launch,
+    words_of_rehearse,
     words_of_report,
 )
 from preflight.errors import PreflightError, UsageError
@@ -193,6 +194,12 @@ def _train(words: argparse.Namespace) -> int:
     return run_checks(vars(words), _command(), subjects=(*GATES, "training"), section="training")
 
 
+def _rehearse(words: argparse.Namespace) -> int:
+    from preflight.cli.rehearse import rehearse
+
+    return rehearse(vars(words), _command())
+
+
 def _facts(words: argparse.Namespace) -> int:
     from preflight.cli.facts import show_facts
     from preflight.options.parse import parse_options
@@ -307,6 +314,16 @@ VERBS = {
         words_of_checks,
         _train,
         ("train --hosts='node[1-2]' --launcher=torchrun", "train --hosts='node[1-2]' --strategy=fsdp --model=small"),
+    ),
+    "rehearse": Verb(
+        "Run the job's own script for real, with the reference program in place of its own.",
+        words_of_rehearse,
+        _rehearse,
+        (
+            "rehearse --hosts='node[1-2]' run.sh",
+            "rehearse --hosts='node[1-2]' 'run.sh 0' 'run.sh 1'",
+            "rehearse --hosts=slurm train.sbatch",
+        ),
     ),
     "facts": Verb(
         "Show what each node is, as a table or as JSON.",

@@ -17,7 +17,7 @@ from preflight.judge.existing import check_id
 from preflight.judge.leaving import LEAVE, no_exit
 
 # What a check waits for decides how it runs; with `node` beside `cluster` its body is evaluated for every node.
-BY_WEIGHT = ("ending", "training", "bench", "mesh", "node", "cluster")
+BY_WEIGHT = ("ending", "rehearsal", "training", "bench", "mesh", "node", "cluster")
 
 
 def id_of(item: pytest.Item) -> str:

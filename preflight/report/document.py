@@ -15,7 +15,7 @@ from preflight.ledger.choice import Choice, concerning
 from preflight.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, worst
 from preflight.report.changes import Changes
 from preflight.report.printable import printable
-from preflight.results import Bench, Mesh, Training
+from preflight.results import Bench, Mesh, Rehearsal, Training
 
 INTERRUPTED_CODES = (129, 130, 143)
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -92,6 +92,7 @@ class RunReport(Part, frozen=True, kw_only=True):
     mesh: Mesh | None = None
     bench: Bench | None = None
     training: Training | None = None
+    rehearsal: Rehearsal | None = None
     plan: dict[str, Any] | None = None
     stages: dict[str, Seconds] = {}
     profile: str = "standard"

@@ -280,6 +280,7 @@ def _report(
         mesh=measured.mesh,
         bench=_bench(measured.bench),
         training=_training(measured.training),
+        rehearsal=measured.rehearsal,
         stages=dict(source.stage_seconds),
         profile=options.profile,
         notes=tuple(without_secrets(note) for note in source.notes),

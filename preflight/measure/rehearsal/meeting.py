@@ -1,0 +1,92 @@
+"""Did all ranks meet and train, or who waits where, and for whom?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from preflight.hosts import fold
+from preflight.jobs.outcome import Outcome, conclude
+from preflight.jobs.outcome import RankStory as JobRank
+from preflight.launch.cast import Cast
+from preflight.jobs.rehearsal.over import FAILED
+from preflight.jobs.rehearsal.story import Process, RankStory, Story
+from preflight.launch.job import Job, Placement
+from preflight.measure.rehearsal.rounds import rounds
+from preflight.redact import without_secrets
+from preflight.results.rehearsal import Cause
+
+EARLY = ("arrived", "numbered")
+DONE = "done"
+
+
+def judged(story: Story, cast: Cast) -> Iterator[Cause]:
+    """The ranks that failed, or kept the others waiting; what calls an address that does not answer."""
+    for ranks in rounds(story):
+        if all(rank.stage == DONE for rank in ranks):
+            continue
+        outcome = outcome_of(ranks, story.seconds)
+        if outcome.failure:
+            nodes = outcome.guilty or tuple(dict.fromkeys(rank.node for rank in ranks))
+            calling = "".join(f"; {text}" for _, text in calls(story))
+            yield Cause(
+                about="training",
+                nodes=nodes,
+                message=without_secrets(outcome.failure + calling)[:1500],
+                fix=outcome.why.fix,
+                where=places(cast, nodes),
+            )
+            return
+    if not story.ranks:
+        yield from waiting(story, cast)
+
+
+def outcome_of(ranks: Sequence[RankStory], seconds: float) -> Outcome:
+    """What the ranks' own words say is the cause, as of any job of ours."""
+    numbers = {number: rank for number, rank in enumerate(ranks)}
+    stories = {}
+    for number, rank in numbers.items():
+        place = Placement(rank.rank, rank.node, 0, 1)
+        stage = "start" if rank.stage in EARLY else rank.stage
+        exited = "1" if rank.error else "stopped"
+        stories[number] = JobRank(place, stage=stage, error=rank.error, exit="0" if rank.stage == DONE else exited)
+    placements = tuple(Placement(number, rank.node, 0, 1) for number, rank in numbers.items())
+    job = Job(workload="train", settings={}, placements=placements, master_address="", environment=(), seconds=seconds)
+    return conclude(job, stories, {}, seconds)
+
+
+def calls(story: Story) -> Iterator[tuple[str, str]]:
+    """What tries to connect, and has no answer: its node, and in words."""
+    for name, node in story.nodes.items():
+        for process in node.processes:
+            peers = list(dict.fromkeys(s.peer for s in process.sockets if s.state == "connecting"))
+            if peers:
+                yield name, f"{_shown(process)} on {name} calls {', '.join(peers[:3])}, and nobody answers"
+
+
+def waiting(story: Story, cast: Cast) -> Iterator[Cause]:
+    """The launchers that wait for each other, where no rank has come yet."""
+    calling = dict(calls(story))
+    for name, text in calling.items():
+        fix = "look at the address and port of rank 0 in its script, at its route there, and at the firewall of that node"
+        yield Cause(about="training", nodes=(name,), message=text, fix=fix, where=places(cast, (name,)))
+    waits = [name for name in cast.scripts if story.nodes[name].launched and story.nodes[name].code is None]
+    others = [name for name in cast.scripts if name not in waits]
+    if calling or not waits or story.why_over == FAILED:
+        return
+    for_whom = f", for {fold(others)}" if others else ", each for the others"
+    message = f"the launchers on {fold(waits)} wait{for_whom}; no rank was started in {story.seconds:.0f} s"
+    nodes = tuple(others or waits)
+    yield Cause(about="training", nodes=nodes, message=message, where=places(cast, nodes))
+
+
+def places(cast: Cast, nodes: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """The lines that start the job in the scripts of these nodes."""
+    files = {cast.scripts[name].name for name in nodes if name in cast.scripts} or {
+        script.name for script in cast.scripts.values()
+    }
+    return tuple(dict.fromkeys((p.where.file, p.where.line) for p in cast.plans if p.where.file in files))
+
+
+def _shown(process: Process) -> str:
+    words = [word.rpartition("/")[2] if "/" in word else word for word in process.command.split()[:6]]
+    return f"`{without_secrets(' '.join(words))[:120]}`"

@@ -1,0 +1,143 @@
+"""Does the script of every node come to its ranks, or at which line does it stop?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from preflight.launch.cast import Cast, Script
+from preflight.jobs.rehearsal.lines import NOT_FOUND, NOT_RUN, Line, failed_lines, last_line, last_words
+from preflight.jobs.rehearsal.story import NodeStory, Story
+from preflight.redact import without_secrets
+from preflight.results.rehearsal import Cause
+
+# What starts Python where our hook does not come -> what to add, for the rehearsal alone.
+HIDDEN = (
+    (r"\b(?:docker|podman|nerdctl)\s+(?:container\s+)?run\b", "-e PYTHONPATH --ipc=host", "docker run"),
+    (r"\b(?:docker|podman|nerdctl)\s+(?:container\s+)?exec\b", "-e PYTHONPATH", "docker exec"),
+    (r"\b(?:apptainer|singularity)\s+(?:exec|run)\b.*--(?:cleanenv|containall)\b", "--env PYTHONPATH=$PYTHONPATH", ""),
+    (r"--export[= ]+NONE\b", "--export=ALL", ""),
+    (r"\benv\s+(?:-i|--ignore-environment)\b", "PYTHONPATH=$PYTHONPATH behind `env -i`", ""),
+    (r"\bsudo\b", "--preserve-env=PYTHONPATH behind sudo", ""),
+    (r"\bpython[0-9.]*\s+(?:\S+\s+)?-[a-zA-Z]*[IES]", "no -I, -E or -S for python", ""),
+    (r"\bunset\s+PYTHONPATH\b|\bPYTHONPATH=(?![^\n]*\$\{?PYTHONPATH)", "`:$PYTHONPATH` behind what PYTHONPATH is set to", ""),
+    (r"\bmpi(?:run|exec)\b", "-x PYTHONPATH", "mpirun"),
+    (r"\bssh\b", "PYTHONPATH=$PYTHONPATH before the command for the other node", ""),
+)
+ACTORS = re.compile(r"\bray\s+(?:start|job|up)\b|\bvllm\s+serve\b|\bsglang\b")
+
+
+def judged(story: Story, cast: Cast) -> Iterator[Cause]:
+    """One cause for each node whose script did not come to its ranks, or in whose script a command cannot be run."""
+    for name, script in cast.scripts.items():
+        node = story.nodes[name]
+        if node.failure:
+            yield Cause(about="scripts", nodes=(name,), message=f"{node.failure}", is_unmeasured=True)
+            continue
+        if _is_over_before(node):
+            yield _before_script(node)
+            continue
+        yield from _of_script(node, script, story)
+
+
+def _is_over_before(node: NodeStory) -> bool:
+    return node.output is not None and not node.output.has_begun
+
+
+def _before_script(node: NodeStory) -> Cause:
+    """The login ended, or went on to something else, before the script's first line."""
+    words = (node.output.err_before or node.output.out_before).strip().splitlines() if node.output else []
+    last = f": {without_secrets(words[-1])[:200]}" if words else ""
+    how = f"ended with {node.code}" if node.code is not None else "did not come to its command"
+    return Cause(
+        about="scripts",
+        nodes=(node.node,),
+        message=f"the login shell on {node.node} {how} before the script began{last}",
+        fix="look through ~/.bash_profile, ~/.profile and ~/.bashrc there for exit, exec, read and what fails",
+    )
+
+
+def _of_script(node: NodeStory, script: Script, story: Story) -> Iterator[Cause]:
+    failed = failed_lines(node, script)
+    stopped = last_line(node, script)
+    has_own_reason = any(rank.error for rank in story.ranks) and bool(node.ranks)
+    if node.code and not has_own_reason:
+        yield _stopped(node, stopped)
+        failed = [line for line in failed if line != stopped]
+    for line in failed:
+        yield Cause(
+            about="scripts",
+            nodes=(node.node,),
+            message=f"{line.command} ended with {line.status} on {node.node}, and the script went on: {_words(node, line)}",
+            fix=_fix(line.status, line),
+            where=((line.file, line.line),),
+            is_advisory=any(rank.stage == "done" for rank in node.ranks.values()),
+        )
+
+
+def _stopped(node: NodeStory, line: Line | None) -> Cause:
+    at = f"at {line.command}" if line else "at a line that its shell does not tell"
+    status = line.status if line and line.status > 0 else node.code or 0
+    words = _words(node, line)
+    ended = f" with {status}" + ("" if status == node.code else f", and ended with {node.code}")
+    return Cause(
+        about="scripts",
+        nodes=(node.node,),
+        message=f"the script on {node.node} stopped {at}{ended}" + (f": {words}" if words else ""),
+        fix=_fix(status, line),
+        where=((line.file, line.line),) if line else (),
+    )
+
+
+def _words(node: NodeStory, line: Line | None) -> str:
+    """What was printed of that line, else what was printed last."""
+    if node.output is not None and line is not None:
+        marked = re.compile(rf": (?:line )?{line.line}: ")
+        for text in reversed(node.output.err.splitlines()):
+            if marked.search(text):
+                return without_secrets(marked.split(text, 1)[1])[:300]
+    return last_words(node)
+
+
+def _fix(status: int, line: Line | None) -> str:
+    if line is None:
+        return ""
+    if status == NOT_FOUND:
+        return f"install what {line.place} calls there, or load it before: its PATH on the other nodes leads to it"
+    if status == NOT_RUN:
+        return f"`chmod +x` what {line.place} calls there; a file system mounted with noexec runs nothing"
+    return ""
+
+
+def hidden(script: Script) -> tuple[int, str] | None:
+    """The first line whose command starts Python where our hook does not come, and what to add there."""
+    for number, text in enumerate(script.text.splitlines(), 1):
+        if text.lstrip().startswith("#"):
+            continue
+        for pattern, words, _ in HIDDEN:
+            if re.search(pattern, text):
+                return number, words
+    return None
+
+
+def unseen(story: Story, cast: Cast) -> Iterator[Cause]:
+    """No rank reported on any node, though no script stopped: what was started has to be said, and is not measured."""
+    for name, script in cast.scripts.items():
+        node = story.nodes[name]
+        line = last_line(node, script)
+        found = hidden(script)
+        where = f"{script.name}:{found[0]}" if found else line.command if line else script.name
+        if ACTORS.search(script.text):
+            message = f"{script.name} starts actors and no ranks: whether the nodes joined is all that was rehearsed"
+        elif node.launched:
+            message = f"no rank reported on {name}, though {_shown(node)} was started at {where}"
+        else:
+            message = f"no rank reported on {name}: the ranks start where our hook does not reach ({where})"
+        fix = f"for the rehearsal add {found[1]} at {where}" if found else ""
+        places = ((script.name, found[0]),) if found else ()
+        yield Cause(about="ranks", nodes=(name,), message=message, fix=fix, where=places, is_unmeasured=True)
+
+
+def _shown(node: NodeStory) -> str:
+    words = node.launched[-1].launcher
+    return f"`{without_secrets(' '.join(word.rpartition('/')[2] for word in words))[:160]}`"

@@ -1,0 +1,296 @@
+"""How is the user's own script started on a node, with our hook before every Python of it, and what became of it?
+
+``arguments``:
+  ``login``        whether the account's login shell is between, as for a person who logs in
+  ``environment``  list of [layer, {NAME: value}] laid over it
+  ``drop``         names and prefixes (ending in ``*``) of variables that must not be inherited
+  ``hook``         the text of sitecustomize.py
+  ``settings``     what the hook reads; ``{scratch}`` in a text of "trainee" stands for our folder
+  ``seconds``      time limit
+The blob is the program of the trainee.
+
+A message {"start": {"path", "text", "shell", "words", "folders"}} starts the script: as it was given, by the words of its
+shell, in the first of the folders that is there. {"stop": true} ends the rehearsal.
+
+Events: {"ready": true}, {"began": ...}, {"rows": [...]} of the trace, {"notes": [[name, {...}]]} of hooks and ranks, {"ended": code},
+and at the end {"processes": [...]}, {"output": {"out", "err"}}.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shlex
+import signal
+import time
+
+from preflight.node.agent import children, strict
+from preflight.node.calls import hanging
+from preflight.node.sources import shells, tracing
+from preflight.node.sources.tail import Tail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from typing import Any
+
+    from preflight.node.agent.channel import Channel
+
+LOOK_SECONDS = 0.2
+KEPT_BYTES = 64 << 10
+HEAD_BYTES = 8 << 10
+MOST_SENT = 4000  # rows and notes of one look
+GRACE_SECONDS = 0.7
+SURE_SECONDS = 0.3
+START = """
+printf '{mark}\\n'; printf '{mark}\\n' >&2
+{path}export PYTHONPATH={hook}"${{PYTHONPATH:+:$PYTHONPATH}}"
+export PREFLIGHT_BASH_ENV="${{BASH_ENV-}}" BASH_ENV={trace}
+export PREFLIGHT_REHEARSAL=1 PET_LOG_DIR="${{PET_LOG_DIR-{scratch}/agents}}"
+for folder in {folders}; do cd "$folder" 2>/dev/null && break; done
+exec {command}
+"""
+
+
+class Output:
+    """What the script prints on one of its streams: the first words and the last."""
+
+    def __init__(self, mark: bytes) -> None:
+        self.mark = mark
+        self.before = b""  # by what a login starts
+        self.head = b""
+        self.tail = b""
+        self.has_begun = False
+
+    def take(self, data: bytes) -> None:
+        """Some more of it."""
+        if not self.has_begun:
+            self.before += data
+            before, found, data = self.before.partition(self.mark + b"\n")
+            if not found:
+                self.before = self.before[-KEPT_BYTES:]
+                return
+            self.before, self.has_begun = before[-HEAD_BYTES:], True
+        room = HEAD_BYTES - len(self.head)
+        self.head += data[:room]
+        self.tail = (self.tail + data[room:])[-KEPT_BYTES:] if room < len(data) else self.tail
+
+    def text(self) -> str:
+        """The words, those in the middle left out."""
+        return (self.head + self.tail).decode("utf-8", "replace")
+
+
+class Rehearsal:
+    """The script of this node, and all that it starts here or that other nodes start here for it."""
+
+    def __init__(self, arguments: dict[str, Any], channel: Channel) -> None:
+        self.arguments = arguments
+        self.channel = channel
+        self.scratch = channel.scratch
+        self.deadline = min(channel.deadline, time.monotonic() + float(arguments["seconds"]))
+        self.selector = selectors.DefaultSelector()
+        self.child: subprocess.Popen[bytes] | None = None
+        mark = os.urandom(8).hex()
+        self.mark = f"preflight-{mark}"
+        self.streams = {"out": Output(self.mark.encode()), "err": Output(self.mark.encode())}
+        self.trace = Tail(os.path.join(self.scratch, "trace"))
+        self.notes = Tail(os.path.join(self.scratch, "ranks"))
+
+    def prepare(self) -> None:
+        """Put the hook and what it reads into the scratch folder, which is the same on all nodes of a run."""
+        for folder in ("hook", "ranks", "agents"):
+            os.makedirs(os.path.join(self.scratch, folder), exist_ok=True)
+        settings = json.dumps(self.arguments["settings"]).replace("{scratch}", self.scratch)
+        files = {"sitecustomize.py": self.arguments["hook"], "settings.json": settings}
+        files["trainee.py"] = self.channel.blob.decode()
+        for name, text in files.items():
+            self._write(os.path.join("hook", name), text)
+
+    def _write(self, name: str, text: str) -> str:
+        path = os.path.join(self.scratch, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def start(self, start: dict[str, Any]) -> None:
+        """Start the script as its user would, in a session of its own."""
+        own = _text_of(start["path"])
+        path = start["path"] if own is not None else self._write(os.path.basename(start["path"]), start["text"])
+        folder = next((folder for folder in map(os.path.expanduser, start["folders"]) if os.path.isdir(folder)), "/")
+        words = [*start["shell"], path, *start["words"]]
+        shell = shells.of_account() if self.arguments["login"] else ""
+        is_login = os.path.basename(shell) == "bash"
+        program = START.format(
+            mark=self.mark,
+            path=_more_path() if is_login else "",
+            hook=shlex.quote(os.path.join(self.scratch, "hook")),
+            trace=shlex.quote(tracing.write(self.scratch)),
+            scratch=self.scratch,
+            folders=shlex.quote(folder),
+            command=shlex.join(words),
+        )
+        starter = self._write("start", program)
+        argv = ["/bin/sh", starter]
+        if is_login:
+            argv = [shell, "-l", "-i", "-c", f"exec /bin/sh {shlex.quote(starter)}"]
+        self.channel.emit(
+            {"began": {"path": path, "folder": folder, "differs": own not in (None, start["text"]), "at": time.time()}}
+        )
+        self.child = children.start(
+            argv,
+            seconds=self.deadline - time.monotonic(),
+            env=self._environment(),
+            stdout=-1,
+            stderr=-1,
+            start_new_session=True,
+            cwd="/",
+        )
+        for name, stream in (("out", self.child.stdout), ("err", self.child.stderr)):
+            assert stream is not None
+            os.set_blocking(stream.fileno(), False)
+            self.selector.register(stream, selectors.EVENT_READ, self.streams[name])
+
+    def _environment(self) -> dict[str, str]:
+        drop = self.arguments["drop"]
+        prefixes = tuple(name[:-1] for name in drop if name.endswith("*"))
+        kept = {n: v for n, v in os.environ.items() if n not in drop and not (prefixes and n.startswith(prefixes))}
+        if self.arguments["login"]:
+            kept.update({"TERM": "dumb", "HISTFILE": ""})
+        for _, layer in self.arguments["environment"]:
+            kept.update(layer)
+        return kept
+
+    def watch(self) -> str:
+        """Report until the controller says stop, or time is up -> which of the two."""
+        self.selector.register(self.channel.down, selectors.EVENT_READ)
+        next_look = time.monotonic()
+        while True:
+            now = time.monotonic()
+            if now >= self.deadline:
+                return "time limit"
+            for key, _ in self.selector.select(min(max(0.0, next_look - now), self.deadline - now)):
+                if key.fileobj == self.channel.down:
+                    message = self.channel.receive(1.0)
+                    if "stop" in message:
+                        return "stopped"
+                    self.start(message["start"])
+                else:
+                    self._read(key.fileobj, key.data)
+            if time.monotonic() >= next_look:
+                next_look = time.monotonic() + LOOK_SECONDS
+                self._look()
+
+    def _read(self, stream: Any, output: Output) -> None:
+        data = stream.read(1 << 16)
+        if data:
+            output.take(data)
+        elif data == b"":
+            self.selector.unregister(stream)
+
+    def _look(self) -> None:
+        """Send what is new: first whether the script has ended, so that no line of it comes after its end."""
+        code = self.child.poll() if self.child is not None else None
+        rows = [found for _, line in self.trace.lines() for found in [tracing.row(line)] if found]
+        notes = [[name, strict.strict_json(line)] for name, line in self.notes.lines()]
+        for start in range(0, len(rows), MOST_SENT):
+            self.channel.emit({"rows": rows[start : start + MOST_SENT]})
+        for start in range(0, len(notes), MOST_SENT):
+            self.channel.emit({"notes": notes[start : start + MOST_SENT]})
+        if code is not None and self.child is not None:
+            self.channel.emit({"ended": code, "shell": self.child.pid, "at": time.time()})
+            self.child = None
+
+    def finish(self) -> None:
+        """Say what is still there and what was printed, then end it."""
+        for stream in [key for key in self.selector.get_map().values() if key.fileobj != self.channel.down]:
+            self._read(stream.fileobj, stream.data)
+        self._look()
+        self.channel.emit({"processes": processes(set(self.ours()))})
+        texts = {name: output.text() for name, output in self.streams.items()}
+        before = {f"{name}_before": o.before.decode("utf-8", "replace") for name, o in self.streams.items()}
+        self.channel.emit({"output": {**texts, **before, "has_begun": self.streams["out"].has_begun}})
+        self.end_all()
+
+    def ours(self) -> list[int]:
+        """Our descendants, and whatever else on this node came by our hook: steps of a scheduler, logins from nodes."""
+        found = children.descendants(os.getpid())
+        return found + children.holding(self.scratch + "/", but={*found, os.getpid(), os.getppid()})
+
+    def end_all(self, *, grace_s: float = GRACE_SECONDS) -> None:
+        """End all of it; what is being started meanwhile too."""
+        children.kill_all(self.ours(), signal.SIGTERM)
+        end = time.monotonic() + grace_s
+        while time.monotonic() < end and self.ours():
+            time.sleep(0.02)
+        sure = time.monotonic()
+        while time.monotonic() - sure < SURE_SECONDS:
+            left = self.ours()
+            if left:
+                children.kill_all(left, signal.SIGKILL)
+                sure = time.monotonic()
+            elif self.child is None and grace_s == 0.0:
+                return
+            time.sleep(0.02)
+
+    def outlive_keeper(self) -> None:
+        """Survive a killed keeper until all is ended: nobody else could end what a scheduler started here."""
+
+        def leave(_number: int, _frame: Any) -> None:
+            children.kill_all(self.ours(), signal.SIGKILL)
+            self.end_all(grace_s=0.0)
+            os._exit(0)
+
+        signal.signal(signal.SIGTERM, leave)
+        children.die_with_parent(signal.SIGTERM)
+
+
+def processes(pids: set[int]) -> list[dict[str, Any]]:
+    """What each of these processes is and with whom it is connected, or tries to be."""
+    sockets = hanging.sockets("/proc")
+    return [
+        {
+            "pid": each["pid"],
+            "parent": each["parent"],
+            "state": each["state"],
+            "command": each["command"][:400],
+            "sockets": [
+                {"peer": sockets[inode]["peer"], "state": sockets[inode]["state"]}
+                for inode in hanging.inodes("/proc", each["pid"])[:64]
+                if inode in sockets
+            ],
+        }
+        for each in hanging.everybody("/proc")
+        if each["pid"] in pids
+    ][:256]
+
+
+def _text_of(path: str) -> str | None:
+    """The text of the node's own file of that path; None where there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="replace", newline="") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _more_path() -> str:
+    """A line that puts what this session has in PATH behind what a login has."""
+    path = os.environ.get("PATH", "")
+    return f'export PATH="$PATH":{shlex.quote(path)}\n' if path else ""
+
+
+def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
+    """Rehearse on this node until it is over; the result is why it was."""
+    children.adopt_orphans()
+    rehearsal = Rehearsal(arguments, channel)
+    rehearsal.outlive_keeper()
+    try:
+        rehearsal.prepare()
+        channel.emit({"ready": True})
+        why = rehearsal.watch()
+        rehearsal.finish()
+    except BaseException:  # a killed keeper's pipe may be the first sign of it
+        rehearsal.end_all(grace_s=0.0)
+        raise
+    return {"why": why}

@@ -1,0 +1,72 @@
+"""How is the script of the options rehearsed on the nodes of a run, and which of what it printed is kept?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from preflight.errors import NotMeasured
+from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
+from preflight.jobs.rehearsal.run import rehearse as run
+from preflight.jobs.rehearsal.story import Story
+from preflight.jobs.run import INHERITED_NEVER
+from preflight.measure.rehearsal.judged import judged
+from preflight.options.options import Options
+from preflight.results import Rehearsal
+from preflight.session.connection import Session
+
+ENDING_SECONDS = 12.0  # for what the nodes say at the end, and for the rest of the run
+LEAST_SECONDS = 5.0
+BY_LOGIN = ("ssh",)  # transports that stand for a person's own login
+
+
+async def rehearse(
+    sessions: Mapping[str, Session],
+    cluster: Cluster,
+    options: Options,
+    say: Callable[[str], None],
+    *,
+    seconds: float,
+) -> tuple[Rehearsal, dict[str, str]]:
+    """The rehearsal, and what was printed by file name. NotMeasured where there is no time or no script."""
+    cast = options.cast
+    if cast is None:
+        raise NotMeasured("no script was given to rehearse")
+    if seconds < LEAST_SECONDS:
+        raise NotMeasured("the deadline leaves no time for a rehearsal: give a longer --deadline")
+    hosts = {host.name: host for host in options.hosts}
+    story = await run(
+        sessions,
+        cast,
+        layers=tuple((name, dict(layer)) for name, layer in options.layers if name == "--env"),
+        backend=options.backend,
+        address=cluster.nodes[0].address_for_peers(),
+        is_login={name: hosts[name].transport in BY_LOGIN and not options.wrap for name in cast.nodes},
+        drop={name: () if hosts[name].transport == "local" else INHERITED_NEVER for name in cast.nodes},
+        seconds=seconds,
+        say=say,
+    )
+    backend = next((rank.loaded.nccl and "nccl" for rank in story.ranks if rank.loaded), "") or "gloo"
+    limits = {node.name: limits_of(node) for node in cluster}
+    return judged(story, cast, limits, backend=backend), logs_of(story)
+
+
+def limits_of(node: NodeFacts) -> dict[str, int]:
+    """The limits of our session on a node, -1 where there is none."""
+    found: dict[str, int] = {}
+    with suppress(NotMeasured, Exception):
+        held = node.limits
+        values = {"nofile": held.nofile_soft, "memlock": held.memlock_soft_bytes, "nproc": held.nproc_soft}
+        found = {name: -1 if value == "unlimited" else int(value) for name, value in values.items()}
+    return found
+
+
+def logs_of(story: Story) -> dict[str, str]:
+    """What the scripts printed, by the name of a file."""
+    logs = {}
+    for name, node in story.nodes.items():
+        if node.output is not None and node.began is not None:
+            logs[f"rehearse-{name}.out.log"] = node.output.out_before + node.output.out
+            logs[f"rehearse-{name}.err.log"] = node.output.err_before + node.output.err
+    return logs
