@@ -13,7 +13,11 @@ from preflight.run.stored import StoredRun
 
 JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "rehearsal": 4, "ending": 5}
 QUICK_KINDS = {"node", "cluster", "mesh", "rehearsal", "ending"}
-VERB_OF = {"bench": "bench", "training": "train", "rehearse": "rehearse"}  # the subject that only this verb has -> the verb
+VERB_OF = {
+    "bench": "bench",
+    "training": "train",
+    "rehearse": "rehearse",
+}  # the subject that only this verb has -> the verb
 
 
 def why_left_out(check: Check, checks: Mapping[str, Check], options: Options, source: Source) -> str:

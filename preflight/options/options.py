@@ -118,7 +118,9 @@ class Options:
         convert=read_topology,
         is_live=True,
     )
-    dry_run: bool = option(False, WHERE, "Print the hosts and commands, and contact no host.", FACTS | REHEARSE | {"diagnose"})
+    dry_run: bool = option(
+        False, WHERE, "Print the hosts and commands, and contact no host.", FACTS | REHEARSE | {"diagnose"}
+    )
     from_run: Path | None = option(
         None,
         WHERE,

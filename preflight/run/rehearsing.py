@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from preflight.errors import NotMeasured
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
+from preflight.hosts import Host
 from preflight.jobs.rehearsal.run import rehearse as run
 from preflight.jobs.rehearsal.story import Story
 from preflight.jobs.run import INHERITED_NEVER
+from preflight.launch.cast import Cast
 from preflight.measure.rehearsal.judged import judged
 from preflight.options.options import Options
 from preflight.results import Rehearsal
@@ -19,6 +22,8 @@ from preflight.session.connection import Session
 ENDING_SECONDS = 12.0  # for what the nodes say at the end, and for the rest of the run
 LEAST_SECONDS = 5.0
 BY_LOGIN = ("ssh",)  # transports that stand for a person's own login
+OF_A_STEP = ("SLURM_*", "SLURMD_*", "PMI*", "SRUN_*", "PALS_*", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+SUBMITTED = "PREFLIGHT_SUBMITTED"  # the job that waits for us to start the script in its batch shell
 
 
 async def rehearse(
@@ -39,17 +44,33 @@ async def rehearse(
     story = await run(
         sessions,
         cast,
-        layers=tuple((name, dict(layer)) for name, layer in options.layers if name == "--env"),
+        layers=(*allocation(cast, hosts), *((n, dict(layer)) for n, layer in options.layers if n == "--env")),
+        job=os.environ.get(SUBMITTED, ""),
         backend=options.backend,
         address=cluster.nodes[0].address_for_peers(),
         is_login={name: hosts[name].transport in BY_LOGIN and not options.wrap for name in cast.nodes},
-        drop={name: () if hosts[name].transport == "local" else INHERITED_NEVER for name in cast.nodes},
+        drop={name: dropped(hosts[name]) for name in cast.nodes},
         seconds=seconds,
         say=say,
     )
     backend = next((rank.loaded.nccl and "nccl" for rank in story.ranks if rank.loaded), "") or "gloo"
     limits = {node.name: limits_of(node) for node in cluster}
     return judged(story, cast, limits, backend=backend), logs_of(story)
+
+
+def dropped(host: Host) -> tuple[str, ...]:
+    """What our own session has on a node and the user's script there has not."""
+    if host.transport == "local":
+        return ()
+    return (*INHERITED_NEVER, *OF_A_STEP) if host.transport == "slurm" else INHERITED_NEVER
+
+
+def allocation(cast: Cast, hosts: Mapping[str, Host]) -> tuple[tuple[str, dict[str, str]], ...]:
+    """What the allocation around us gives a script that runs in it, in place of what it gives our own step."""
+    if not any(hosts[name].transport == "slurm" for name in cast.nodes):
+        return ()
+    names = [name for name in os.environ if name.startswith(("SLURM_", "SRUN_"))]
+    return (("allocation", {name: os.environ[name] for name in names}),)
 
 
 def limits_of(node: NodeFacts) -> dict[str, int]:

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from preflight.launch.cast import Script
 from preflight.jobs.rehearsal.story import NodeStory, Row
+from preflight.launch.cast import Script
 from preflight.redact import without_secrets
 
 MOST_CHARACTERS = 160

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from preflight.launch.cast import Cast
 from preflight.jobs.rehearsal.story import NodeStory, Story
+from preflight.launch.cast import Cast
 
 QUIET_SECONDS = 1.0  # behind the last word, where all has ended
 GRACE_SECONDS = 5.0  # for the words of others, behind the first failure

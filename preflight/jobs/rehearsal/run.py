@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from preflight.errors import HostError
-from preflight.launch.cast import Cast
 from preflight.jobs.rehearsal.over import why_over
 from preflight.jobs.rehearsal.story import NodeStory, Story
 from preflight.jobs.script import WORKLOADS, script_of
+from preflight.launch.cast import Cast
 from preflight.session import replies
 from preflight.session.connection import Call, Session
 
@@ -38,18 +38,21 @@ async def rehearse(
     address: str,
     is_login: Mapping[str, bool],
     drop: Mapping[str, tuple[str, ...]],
+    job: str = "",
     seconds: float,
     say: Callable[[str], None] = lambda _text: None,
 ) -> Story:
     """Start every script of the cast, and follow all nodes until it is over; whatever was started has ended then.
 
-    `address` is where ranks meet that a scheduler numbers and nobody tells that.
+    `address` is where ranks meet that a scheduler numbers and nobody tells that; `job` one of Slurm whose batch shell
+    waits for the script.
     """
     story = Story({name: NodeStory(name) for name in cast.nodes})
     calls: dict[str, Call] = {}
+    port = 0
     for name in cast.nodes:
         try:
-            port = await _free_port(sessions[name], address) if not calls else port
+            port = port or await _free_port(sessions[name], address)
             arguments = {
                 "login": is_login[name],
                 "environment": [list(layer) for layer in layers],
@@ -71,6 +74,7 @@ async def rehearse(
             if name in calls:
                 start = {"path": script.path, "text": script.text, "words": list(script.words)}
                 start |= {"shell": list(script.shell), "folders": [str(Path.cwd()), str(Path(script.path).parent), "~"]}
+                start |= {"job": job}
                 await calls[name].send({"start": start})
         await _until_over(story, cast, seconds=seconds, say=say)
         for call in calls.values():

@@ -229,7 +229,9 @@ class NodeStory:
 
 
 def _number(arrived: Arrived) -> int:
-    value = arrived.variables.get(arrived.names[0], "") if arrived.names else ""
+    value = (
+        arrived.variables.get(arrived.names[0], "") if arrived.names[:1] != ("LOCAL_RANK",) and arrived.names else ""
+    )
     return int(value) if value.isdigit() else -1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotMeasured
+from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.results.rehearsal import Rehearsal
 
@@ -27,13 +27,8 @@ class RehearsalView:
 
     def judge(self, about: str) -> None:
         """Raise what does not hold; what could not be judged of a node is no pass."""
-        for node, cause in self.result.unjudged.get(about, {}).items():
-            check = CHECKS[about]
-            if cause == about:
-                self.cluster.unmeasured[node] = FactMissing("the rehearsal", "it did not come so far")
-            else:
-                self.cluster.unmeasured[node] = BlockedBy(CHECKS[cause])
-            del check
+        for node, first in self.result.unjudged.get(about, {}).items():
+            self.cluster.unmeasured[node] = BlockedBy(CHECKS[first])
         causes = [cause for cause in self.result.causes if cause.about == about]
         for cause in causes:
             if cause.is_unmeasured:
@@ -46,11 +41,6 @@ class RehearsalView:
         ]
         if blames:
             raise BlameMany(blames)
-
-    def needs_ranks(self) -> None:
-        """NotMeasured where no rank came at all."""
-        if not self.result.ranks:
-            raise NotMeasured("no rank reported")
 
 
 def _fix(fix: str) -> str:

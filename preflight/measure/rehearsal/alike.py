@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from preflight.hosts import fold
-from preflight.launch.cast import Cast
 from preflight.jobs.rehearsal.story import RankStory, Story
+from preflight.launch.cast import Cast
 from preflight.measure.rehearsal.rounds import rounds
 from preflight.results.rehearsal import Cause
 
@@ -86,7 +86,9 @@ def _variables(ranks: Sequence[RankStory], cast: Cast) -> Iterator[Cause]:
         lost = list(dict.fromkeys(rank.node for rank in ranks if name not in rank.arrived.variables))
         held = {rank.node for rank in ranks if name in rank.arrived.variables}
         if lost and held - {*lost}:
-            text = f"{name} is set on {fold([n for n in cast.nodes if n in held])} and not on {fold(lost)}, in the ranks"
+            text = (
+                f"{name} is set on {fold([n for n in cast.nodes if n in held])} and not on {fold(lost)}, in the ranks"
+            )
             yield Cause(
                 about="alike",
                 nodes=tuple(lost),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from preflight.launch.cast import Cast
 from preflight.jobs.rehearsal.lines import last_line
 from preflight.jobs.rehearsal.story import RankStory, Story
+from preflight.launch.cast import Cast
 from preflight.measure.rehearsal import alike, launchers, limits, meeting, pace, ranks, scripts
 from preflight.measure.rehearsal.rounds import program_of
 from preflight.results.rehearsal import ABOUT, Cause, Rehearsal, RehearsedRank, RehearsedScript

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from preflight.launch.cast import Cast
 from preflight.jobs.rehearsal.story import Story
+from preflight.launch.cast import Cast
 from preflight.results.rehearsal import Cause
 
 # What must be the same on every node, and what must be another on each, by the names of torchrun and accelerate.
@@ -50,9 +50,7 @@ def options(words: Sequence[str]) -> dict[str, str]:
 def judged(story: Story, cast: Cast) -> Iterator[Cause]:
     """What differs that must be the same, and what is the same that must differ; between nodes that start by themselves."""
     given = {
-        name: options(story.nodes[name].launched[0].launcher)
-        for name in cast.scripts
-        if story.nodes[name].launched
+        name: options(story.nodes[name].launched[0].launcher) for name in cast.scripts if story.nodes[name].launched
     }
     if len(given) < 2:
         return
@@ -72,7 +70,11 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
 
 def _is_one_place(option: str, values: Mapping[str, str]) -> bool:
     """Whether it is only the name of one address that differs: localhost on rank 0, say."""
-    return option in ("master-addr", "main-process-ip") and any(value in ("localhost", "127.0.0.1") for value in values.values()) and len(set(values.values())) == 2
+    return (
+        option in ("master-addr", "main-process-ip")
+        and any(value in ("localhost", "127.0.0.1") for value in values.values())
+        and len(set(values.values())) == 2
+    )
 
 
 def _differing(option: str, what: str, values: Mapping[str, str], cast: Cast) -> Cause:
@@ -92,6 +94,4 @@ def _differing(option: str, what: str, values: Mapping[str, str], cast: Cast) ->
 
 def _places(cast: Cast, nodes: Sequence[str]) -> tuple[tuple[str, int], ...]:
     files = {cast.scripts[name].name for name in nodes if name in cast.scripts}
-    return tuple(
-        dict.fromkeys((plan.where.file, plan.where.line) for plan in cast.plans if plan.where.file in files)
-    )
+    return tuple(dict.fromkeys((plan.where.file, plan.where.line) for plan in cast.plans if plan.where.file in files))

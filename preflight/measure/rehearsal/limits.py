@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from preflight.launch.cast import Cast
 from preflight.jobs.rehearsal.story import RankStory, Story
+from preflight.launch.cast import Cast
 from preflight.measure.rehearsal.alike import lines_with
 from preflight.results.rehearsal import Cause
 
@@ -35,9 +35,7 @@ def _limits(rank: RankStory, cast: Cast, session: Mapping[str, int]) -> Iterator
         outside = session.get(name, inside)
         if inside == UNLIMITED or (outside != UNLIMITED and inside >= outside):
             continue
-        lines = [
-            place for place in lines_with(cast, "ulimit") if _sets(cast, place, OPTIONS[name])
-        ]
+        lines = [place for place in lines_with(cast, "ulimit") if _sets(cast, place, OPTIONS[name])]
         at = f" ({lines[0][0]}:{lines[0][1]})" if lines else ""
         has = "no limit" if outside == UNLIMITED else str(outside)
         yield Cause(

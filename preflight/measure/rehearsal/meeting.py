@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from preflight.hosts import fold
 from preflight.jobs.outcome import Outcome, conclude
 from preflight.jobs.outcome import RankStory as JobRank
-from preflight.launch.cast import Cast
 from preflight.jobs.rehearsal.over import FAILED
 from preflight.jobs.rehearsal.story import Process, RankStory, Story
+from preflight.launch.cast import Cast
 from preflight.launch.job import Job, Placement
 from preflight.measure.rehearsal.rounds import rounds
 from preflight.redact import without_secrets
@@ -67,7 +67,9 @@ def waiting(story: Story, cast: Cast) -> Iterator[Cause]:
     """The launchers that wait for each other, where no rank has come yet."""
     calling = dict(calls(story))
     for name, text in calling.items():
-        fix = "look at the address and port of rank 0 in its script, at its route there, and at the firewall of that node"
+        fix = (
+            "look at the address and port of rank 0 in its script, at its route there, and at the firewall of that node"
+        )
         yield Cause(about="training", nodes=(name,), message=text, fix=fix, where=places(cast, (name,)))
     waits = [name for name in cast.scripts if story.nodes[name].launched and story.nodes[name].code is None]
     others = [name for name in cast.scripts if name not in waits]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from statistics import median_low
 
-from preflight.launch.cast import Cast
 from preflight.jobs.rehearsal.story import RankStory, Story
+from preflight.launch.cast import Cast
+from preflight.measure.rehearsal.rounds import rounds
 from preflight.results.rehearsal import Cause
 
 # Stage -> the moments between which it lies, by the clock of its own node.
@@ -38,16 +39,18 @@ def seconds_of(rank: RankStory, story: Story) -> dict[str, float]:
     }
 
 
-def judged(story: Story, _cast: Cast) -> Iterator[Cause]:
+def judged(story: Story, cast: Cast) -> Iterator[Cause]:
     """The node for which the others stood still, by the stage that took it so long."""
-    slowest: dict[str, Mapping[str, float]] = {}
-    for rank in story.ranks:
+    slowest: dict[str, dict[str, float]] = {}
+    first = next(iter(rounds(story)), [])
+    for rank in first:
         held = seconds_of(rank, story)
         before = slowest.get(rank.node, {})
         slowest[rank.node] = {stage: max(held.get(stage, 0.0), before.get(stage, 0.0)) for stage in OWN}
     if len(slowest) < 2:
         return
-    for stage in OWN:
+    # Where one script starts the ranks of all nodes, it is nobody's own.
+    for stage in OWN if len(cast.scripts) > 1 else OWN[2:]:
         usual = median_low([held[stage] for held in slowest.values()])
         for name, held in slowest.items():
             if held[stage] > max(SLOW_FACTOR * usual, usual + SLOW_SECONDS):

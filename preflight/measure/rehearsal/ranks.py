@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from preflight.hosts import fold
-from preflight.launch.cast import Cast
 from preflight.jobs.rehearsal.lines import last_line
 from preflight.jobs.rehearsal.story import RankStory, Story
+from preflight.launch.cast import Cast
 from preflight.measure.rehearsal.rounds import program_of, rounds, world_of
 from preflight.results.rehearsal import Cause
 
@@ -24,7 +24,7 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
 
 
 def _of_round(ranks: Sequence[RankStory], story: Story, cast: Cast) -> Iterator[Cause]:
-    unnumbered = [rank for rank in ranks if not rank.arrived.names]
+    unnumbered = [rank for rank in ranks if rank.rank < 0]
     if unnumbered:
         yield _unnumbered(unnumbered, cast)
         return
@@ -51,9 +51,13 @@ def _of_round(ranks: Sequence[RankStory], story: Story, cast: Cast) -> Iterator[
 def _unnumbered(ranks: Sequence[RankStory], cast: Cast) -> Cause:
     by_accelerate = any(name.startswith("ACCELERATE_") for rank in ranks for name in rank.arrived.variables)
     program = program_of(ranks[0])
-    what = "accelerate started it as one process" if by_accelerate else "nothing numbers it: no RANK, no launcher around it"
+    what = "accelerate started it as one process" if by_accelerate else "no RANK reaches it, and no launcher numbers it"
+    if _is_of_batch_shell(ranks[0]):
+        what = "the batch shell started it, on its own node alone, and no step of srun"
     fix = (
-        "set num_processes and num_machines in the accelerate file, and on CPU use_cpu: true with distributed_type: MULTI_CPU"
+        "start it with `srun`"
+        if _is_of_batch_shell(ranks[0])
+        else "set num_processes and num_machines in the accelerate file, and on CPU use_cpu: true with distributed_type: MULTI_CPU"
         if by_accelerate
         else "`export` RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT before it, or start it with torchrun"
     )
@@ -67,7 +71,7 @@ def _twice(ranks: Sequence[RankStory]) -> list[RankStory]:
 
 def _twice_text(ranks: Sequence[RankStory], size: int) -> str:
     number = ranks[0].rank
-    nodes = [rank.node for rank in ranks if rank.rank == number]
+    nodes = sorted(rank.node for rank in ranks if rank.rank == number)
     where = f"on {nodes[0]} {len(nodes)} times" if len({*nodes}) == 1 else f"on {', '.join(nodes)}"
     several = len({rank.rank for rank in ranks})
     more = f", as {several - 1} more" if several > 1 else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from preflight.launch.cast import Cast, Script
 from preflight.jobs.rehearsal.lines import NOT_FOUND, NOT_RUN, Line, failed_lines, last_line, last_words
 from preflight.jobs.rehearsal.story import NodeStory, Story
+from preflight.launch.cast import Cast, Script
 from preflight.redact import without_secrets
 from preflight.results.rehearsal import Cause
 
@@ -20,7 +20,11 @@ HIDDEN = (
     (r"\benv\s+(?:-i|--ignore-environment)\b", "PYTHONPATH=$PYTHONPATH behind `env -i`", ""),
     (r"\bsudo\b", "--preserve-env=PYTHONPATH behind sudo", ""),
     (r"\bpython[0-9.]*\s+(?:\S+\s+)?-[a-zA-Z]*[IES]", "no -I, -E or -S for python", ""),
-    (r"\bunset\s+PYTHONPATH\b|\bPYTHONPATH=(?![^\n]*\$\{?PYTHONPATH)", "`:$PYTHONPATH` behind what PYTHONPATH is set to", ""),
+    (
+        r"\bunset\s+PYTHONPATH\b|\bPYTHONPATH=(?![^\n]*\$\{?PYTHONPATH)",
+        "`:$PYTHONPATH` behind what PYTHONPATH is set to",
+        "",
+    ),
     (r"\bmpi(?:run|exec)\b", "-x PYTHONPATH", "mpirun"),
     (r"\bssh\b", "PYTHONPATH=$PYTHONPATH before the command for the other node", ""),
 )

@@ -9,8 +9,9 @@
   ``seconds``      time limit
 The blob is the program of the trainee.
 
-A message {"start": {"path", "text", "shell", "words", "folders"}} starts the script: as it was given, by the words of its
-shell, in the first of the folders that is there. {"stop": true} ends the rehearsal.
+A message {"start": {"path", "text", "shell", "words", "folders", "job"}} starts the script: as it was given, by the words
+of its shell, in the first of the folders that is there. With a "job" it is the batch shell of that job of Slurm that
+starts it, which waits here for a file of that name. {"stop": true} ends the rehearsal.
 
 Events: {"ready": true}, {"began": ...}, {"rows": [...]} of the trace, {"notes": [[name, {...}]]} of hooks and ranks, {"ended": code},
 and at the end {"processes": [...]}, {"output": {"out", "err"}}.
@@ -81,6 +82,27 @@ class Output:
         return (self.head + self.tail).decode("utf-8", "replace")
 
 
+class Held:
+    """The script in a batch shell that waits for it, with its output and its exit code in files of our folder."""
+
+    def __init__(self, scratch: str, job: str, streams: dict[str, Output]) -> None:
+        self.scratch = scratch
+        self.streams = streams
+        self.tails = {name: Tail(os.path.join(scratch, f"{name}-{job}")) for name in streams}
+        self.pid = 0
+        self.job = job
+        with open(os.path.join(scratch, f"go-{job}"), "w"):
+            pass
+
+    def poll(self) -> int | None:
+        """Its exit code, once it has ended."""
+        for name, tail in self.tails.items():
+            for _, line in tail.lines():
+                self.streams[name].take(line + b"\n")
+        code = _text_of(os.path.join(self.scratch, f"code-{self.job}")) or ""
+        return int(code) if code.strip().isdigit() and code.endswith("\n") else None
+
+
 class Rehearsal:
     """The script of this node, and all that it starts here or that other nodes start here for it."""
 
@@ -90,7 +112,7 @@ class Rehearsal:
         self.scratch = channel.scratch
         self.deadline = min(channel.deadline, time.monotonic() + float(arguments["seconds"]))
         self.selector = selectors.DefaultSelector()
-        self.child: subprocess.Popen[bytes] | None = None
+        self.child: subprocess.Popen[bytes] | Held | None = None
         mark = os.urandom(8).hex()
         self.mark = f"preflight-{mark}"
         self.streams = {"out": Output(self.mark.encode()), "err": Output(self.mark.encode())}
@@ -137,7 +159,10 @@ class Rehearsal:
         self.channel.emit(
             {"began": {"path": path, "folder": folder, "differs": own not in (None, start["text"]), "at": time.time()}}
         )
-        self.child = children.start(
+        if start["job"]:
+            self.child = Held(self.scratch, start["job"], self.streams)
+            return
+        self.child = child = children.start(
             argv,
             seconds=self.deadline - time.monotonic(),
             env=self._environment(),
@@ -146,7 +171,7 @@ class Rehearsal:
             start_new_session=True,
             cwd="/",
         )
-        for name, stream in (("out", self.child.stdout), ("err", self.child.stderr)):
+        for name, stream in (("out", child.stdout), ("err", child.stderr)):
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
             self.selector.register(stream, selectors.EVENT_READ, self.streams[name])

@@ -10,14 +10,14 @@ import os
 
 MOST_ROWS = 20000  # a loop of a script may turn a million times
 
-# What BASH_ENV names. A module system may have named a file there, which is read first.
+# What BASH_ENV names. The trap is one line: in a second one LINENO would be that of the next.
+# A module system may have named a file there, which is read first.
 TRACE = """
 if [ -n "${PREFLIGHT_BASH_ENV-}" ]; then . "$PREFLIGHT_BASH_ENV"; fi
 _preflight_n=0
 set -T
-trap '_preflight_s=$? _preflight_u=$_
-((_preflight_n++ < MOST || _preflight_s)) && printf "%s %s %s %s %s %s\\n" "$_preflight_s" "$$" "$BASH_SUBSHELL" \
-"${EPOCHREALTIME-}" "$LINENO" "${BASH_SOURCE[0]-}" 2>/dev/null >>"FILE" || :
+trap '_preflight_s=$? _preflight_u=$_; ((_preflight_n++ < MOST || _preflight_s)) && printf "%s %s %s %s %s %s\\n" \
+"$_preflight_s" "$$" "$BASH_SUBSHELL" "${EPOCHREALTIME-}" "$LINENO" "${BASH_SOURCE[0]-}" 2>/dev/null >>"FILE" || :; \
 : "$_preflight_u"' DEBUG
 """
 

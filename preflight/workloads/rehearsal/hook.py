@@ -4,9 +4,16 @@ Sent to the nodes as sitecustomize.py, first in PYTHONPATH, so that any Python t
 that was there already runs first. Launchers only leave a note of the words that they were started with.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any, NoReturn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # What a launcher numbers its ranks with: rank, how many, which of its node, and what shows that it is a rank at all.
@@ -18,17 +25,57 @@ NUMBERS = (
     ("LOCAL_RANK", "WORLD_SIZE", "LOCAL_RANK", ""),
 )
 OF_AN_AGENT = "TORCHELASTIC_RUN_ID"
-LAUNCHERS = (
-    "torchrun torch.distributed.run torch.distributed.launch torch.distributed.elastic accelerate accelerate-launch"
-    " accelerate.commands deepspeed deepspeed.launcher ds ds_ssh ray horovodrun colossalai llamafactory-cli"
-).split()
-TOOLS = (
-    "pip pip3 conda mamba venv ensurepip virtualenv poetry uv pipx pytest wandb huggingface-cli hf modelscope gsutil"
-    " aws tensorboard jupyter ipython nvitop gpustat json.tool http.server site sysconfig compileall zipfile"
-).split()
+BY_ACCELERATE = "ACCELERATE_MIXED_PRECISION"  # which numbers no process where it starts only one
+LAUNCHERS = [
+    "torchrun",
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "torch.distributed.elastic",
+    "accelerate",
+    "accelerate-launch",
+    "accelerate.commands",
+    "deepspeed",
+    "deepspeed.launcher",
+    "ds",
+    "ds_ssh",
+    "ray",
+    "horovodrun",
+    "colossalai",
+    "llamafactory-cli",
+]
+TOOLS = [
+    "pip",
+    "pip3",
+    "conda",
+    "mamba",
+    "venv",
+    "ensurepip",
+    "virtualenv",
+    "poetry",
+    "uv",
+    "pipx",
+    "pytest",
+    "wandb",
+    "huggingface-cli",
+    "hf",
+    "modelscope",
+    "gsutil",
+    "aws",
+    "tensorboard",
+    "jupyter",
+    "ipython",
+    "nvitop",
+    "gpustat",
+    "json.tool",
+    "http.server",
+    "site",
+    "sysconfig",
+    "compileall",
+    "zipfile",
+]
 
 
-def main_of(argv):
+def main_of(argv: list[str]) -> tuple[str, str]:
     """("file", path), ("module", name) or ("text", "") of a command line of Python; ("", "") of one that asks."""
     words = iter(argv[1:])
     for word in words:
@@ -50,12 +97,12 @@ def main_of(argv):
     return "", ""
 
 
-def is_of(name, listed):
+def is_of(name: str, listed: Iterable[str]) -> bool:
     """Whether a module or a program is one of those listed, or within one."""
     return any(name == one or name.startswith(one + ".") for one in listed)
 
 
-def numbered(environ):
+def numbered(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the variables that number this process as a rank; () where nothing does."""
     for rank, size, local, shown_by in NUMBERS:
         if environ.get(rank, "").isdigit() and (not shown_by or shown_by in environ):
@@ -63,22 +110,37 @@ def numbered(environ):
     return ()
 
 
-def part(kind, name, environ, programs):
+def part(kind: str, name: str, environ: Mapping[str, str], programs: list[str]) -> str:
     """What a Python is: "rank", "launcher", or "" for any other command."""
     called = os.path.basename(name) if kind == "file" else name
     if is_of(called, LAUNCHERS) or "/torch/distributed/" in name or "/deepspeed/launcher/" in name:
         return "launcher"
-    if not numbered(environ) or is_of(called, TOOLS) or "/site-packages/ray/" in name or kind == "":
+    if is_of(called, TOOLS) or "/site-packages/ray/" in name or kind == "":
         return ""
     if OF_AN_AGENT in environ:  # its own child: agents hand this on to ranks and to nobody else
         return "rank"
-    if programs:
-        return "rank" if any(called == one or name.endswith("/" + one) for one in programs) else ""
+    if programs:  # without a number too: a variable that is not exported reaches nobody
+        is_known = any(called == one or name.endswith("/" + one) for one in programs)
+        return "rank" if is_known and (len(programs) == 1 or trains(name)) else ""
+    if not numbered(environ):
+        return "rank" if kind != "text" and BY_ACCELERATE in environ else ""
     is_tool = kind == "file" and os.path.dirname(name) == os.path.dirname(sys.executable)
     return "" if kind == "text" or is_tool else "rank"
 
 
-def hand_on():
+def trains(name: str) -> bool:
+    """Whether a program is one that trains, by its name or by what it imports: one of several may only prepare."""
+    if any(word in os.path.basename(name).lower() for word in ("train", "tune", "sft", "dpo", "grpo", "ppo")):
+        return True
+    try:
+        with open(name, errors="replace") as file:
+            text = file.read(1 << 18)
+    except OSError:
+        return False
+    return any(word in text for word in ("import torch", "from torch", "accelerate", "deepspeed", "lightning", "trl"))
+
+
+def hand_on() -> None:
     """Run the sitecustomize that this one stands before."""
     import importlib.machinery
 
@@ -90,7 +152,7 @@ def hand_on():
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-def note(name, **what):
+def note(name: str, **what: Any) -> None:
     """Leave a note for the node agent, of one line."""
     import json
 
@@ -98,36 +160,34 @@ def note(name, **what):
         file.write(json.dumps(what) + "\n")
 
 
-def command_line():
+def command_line() -> list[str]:
     """The words that this Python was started with."""
     with open("/proc/self/cmdline", "rb") as file:
         return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
 
 
-def become(argv, settings):
+def become(argv: list[str], program: list[str], settings: dict[str, Any]) -> NoReturn:
     """Be the reference trainee; never returns."""
     import json
     import runpy
 
     names = numbered(os.environ)
-    own = dict(settings["trainee"], argv=argv[:40], names=names, started=time.time(), hook=HERE)
+    own = dict(settings["trainee"], argv=argv[:40], program=program, names=names, started=time.time(), hook=HERE)
     os.environ["PREFLIGHT_SETTINGS"] = json.dumps(own)
     os.environ["PREFLIGHT_RECORDS"] = os.path.join(HERE, "..", "ranks", "rank-%d-%d" % (os.getpid(), time.time_ns()))
     os.environ["PREFLIGHT_TRAINEE"] = str(os.getpid())  # what it starts is no rank
     try:
         runpy.run_path(os.path.join(HERE, "trainee.py"))
     finally:
-        os._exit(70)
+        os._exit(70)  # the trainee leaves by itself: whatever came here, the real program is not run
 
 
-def look():
+def look() -> None:
     """Look at this process, and be the trainee where it is a rank."""
     if "PREFLIGHT_TRAINEE" in os.environ or not os.path.exists(os.path.join(HERE, "settings.json")):
         return
     argv = command_line()
     kind, name = main_of(argv)
-    if not numbered(os.environ) and not is_of(os.path.basename(name) if kind == "file" else name, LAUNCHERS):
-        return
     import json
 
     with open(os.path.join(HERE, "settings.json")) as file:
@@ -136,7 +196,7 @@ def look():
     if what == "launcher":
         note("launcher-%d" % os.getpid(), launcher=argv[:80], pid=os.getpid(), parent=os.getppid(), at=time.time())
     elif what == "rank":
-        become(argv, settings)
+        become(argv, [kind, name], settings)
 
 
 if __name__ == "sitecustomize":

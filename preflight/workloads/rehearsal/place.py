@@ -139,6 +139,35 @@ def text_of(path: str) -> str:
         return ""
 
 
+def lacks(kind: str, name: str) -> str:
+    """What the user's own program needs at its first lines and does not find here; "" where all is there."""
+    import ast
+    import importlib.util
+
+    if kind == "module":
+        try:
+            found = importlib.util.find_spec(name)
+        except (ImportError, ValueError):
+            found = None
+        return "" if found else f"No module named {name}"
+    if kind != "file":
+        return ""
+    try:
+        with open(name, "rb") as file:
+            tree = ast.parse(file.read(), name)
+    except OSError as error:
+        return f"can't open file {name} in {os.getcwd()}: {error.strerror}"
+    except (SyntaxError, ValueError) as error:
+        return f"{name} cannot be read by this Python: {error}"
+    sys.path.insert(0, os.path.dirname(os.path.abspath(name)))
+    names = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+    names += [str(node.module) for node in tree.body if isinstance(node, ast.ImportFrom) and not node.level]
+    for top in dict.fromkeys(each.split(".")[0] for each in names):
+        if top not in sys.modules and importlib.util.find_spec(top) is None:
+            return f"No module named {top}, which {name} imports"
+    return ""
+
+
 def loaded() -> dict[str, Any]:
     """What was loaded with torch, and which devices it sees."""
     import torch

@@ -13,7 +13,7 @@ from typing import Any
 from preflight.workloads.rank.life import ERROR_CHARACTERS, OF_A_JOB
 from preflight.workloads.rank.records import Records
 from preflight.workloads.rank.world import load_torch
-from preflight.workloads.rehearsal.place import arrived, loaded
+from preflight.workloads.rehearsal.place import arrived, lacks, loaded
 from preflight.workloads.train import work
 
 # What only the program itself can know where a scheduler numbers the ranks: where they meet.
@@ -43,6 +43,11 @@ def backend_of(asked: str) -> str:
 def rehearse(given: dict[str, Any], records: Records) -> None:
     """Say where this rank is, and be a rank of the reference training."""
     records.send({**arrived(given["argv"], given["names"]), "began": given["started"]})
+    missing_program = lacks(*given["program"])
+    if missing_program:
+        raise RuntimeError(missing_program)
+    if not given["names"] or given["names"][0] == "LOCAL_RANK":
+        raise RuntimeError("nothing numbers this process: it would train alone")
     chosen = take_numbers(given["names"], given["fallback"])
     missing = [name for name in OF_A_JOB if not os.environ.get(name)]
     if missing:
