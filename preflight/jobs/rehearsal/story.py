@@ -73,6 +73,15 @@ class Loaded(msgspec.Struct, frozen=True):
     devices: Texts
 
 
+class Meets(msgspec.Struct, frozen=True):
+    """Where a rank is to meet the others, and why it cannot."""
+
+    place: Text
+    addresses: Texts
+    own: bool
+    error: Text
+
+
 class Launched(msgspec.Struct, frozen=True):
     """A launcher, and the words that it was started with."""
 
@@ -128,6 +137,7 @@ class RankStory:
     stage: str = "arrived"
     times: dict[str, float] = field(default_factory=dict)
     loaded: Loaded | None = None
+    meets: Meets | None = None
     chosen: tuple[str, ...] = ()
     error: str = ""
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -215,6 +225,8 @@ class NodeStory:
             story.chosen = replies.read(self.node, tuple[str, ...], record.get("chosen"), "chosen")
         elif kind == "loaded":
             story.loaded = replies.read(self.node, Loaded, record, "loaded")
+        elif kind == "meets":
+            story.meets = replies.read(self.node, Meets, record, "meets")
         elif kind == "failed":
             story.error = replies.read(self.node, str, record.get("error"), "error")[:4000]
         elif kind == "done":

@@ -34,6 +34,9 @@ def _causes(story: Story, cast: Cast, sessions: Mapping[str, Mapping[str, int]])
     yield from stopped
     yield from limits.judged(story, cast, sessions)
     yield from pace.judged(story, cast)
+    if not any(not cause.is_advisory for cause in stopped) and meeting.failed_alone(story) and not _unnumbered(story):
+        yield from meeting.judged(story, cast)
+        return
     given = [*launchers.judged(story, cast), *alike.judged(story, cast)]
     yield from given
     if any(not cause.is_advisory for cause in (*stopped, *given)):
@@ -46,6 +49,10 @@ def _causes(story: Story, cast: Cast, sessions: Mapping[str, Mapping[str, int]])
     yield from met
     if not met and not story.ranks:
         yield from scripts.unseen(story, cast)
+
+
+def _unnumbered(story: Story) -> bool:
+    return any(rank.rank < 0 for rank in story.ranks)
 
 
 def unjudged(story: Story, cast: Cast, causes: tuple[Cause, ...]) -> dict[str, dict[str, str]]:

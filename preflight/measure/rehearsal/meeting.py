@@ -11,12 +11,19 @@ from preflight.jobs.rehearsal.over import FAILED
 from preflight.jobs.rehearsal.story import Process, RankStory, Story
 from preflight.launch.cast import Cast
 from preflight.launch.job import Job, Placement
+from preflight.measure.rehearsal.alike import lines_with
 from preflight.measure.rehearsal.rounds import rounds
 from preflight.redact import without_secrets
 from preflight.results.rehearsal import Cause
 
 EARLY = ("arrived", "numbered")
+ALONE = (*EARLY, "import")
 DONE = "done"
+
+
+def failed_alone(story: Story) -> bool:
+    """Whether a rank failed before it met any other."""
+    return any(rank.error and rank.stage in ALONE for rank in story.ranks)
 
 
 def judged(story: Story, cast: Cast) -> Iterator[Cause]:
@@ -24,6 +31,10 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
     for ranks in rounds(story):
         if all(rank.stage == DONE for rank in ranks):
             continue
+        found = [] if failed_alone(story) else list(no_way(ranks, cast))
+        yield from found
+        if found:
+            return
         outcome = outcome_of(ranks, story.seconds)
         if outcome.failure:
             nodes = outcome.guilty or tuple(dict.fromkeys(rank.node for rank in ranks))
@@ -31,13 +42,40 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
             yield Cause(
                 about="training",
                 nodes=nodes,
-                message=without_secrets(outcome.failure + calling)[:1500],
+                message=without_secrets(outcome.failure + calling)[:1500] + _at(places(cast, nodes)),
                 fix=outcome.why.fix,
                 where=places(cast, nodes),
             )
             return
     if not story.ranks:
         yield from waiting(story, cast)
+
+
+def no_way(ranks: Sequence[RankStory], cast: Cast) -> Iterator[Cause]:
+    """The ranks from which no way leads to where all are to meet; rank 0 where that is no address of its node."""
+    reasons: dict[str, list[RankStory]] = {}
+    for rank in ranks:
+        if rank.meets is not None and rank.meets.error:
+            reasons.setdefault(rank.meets.error, []).append(rank)
+    for why, those in reasons.items():
+        nodes = tuple(dict.fromkeys(rank.node for rank in those))
+        yield _of_place(nodes, f"on {fold(nodes)} {why}", cast)
+    first = ranks[0]
+    is_elsewhere = first.rank == 0 and first.meets is not None and not first.meets.own
+    if not reasons and is_elsewhere and first.meets is not None and first.stage == "rendezvous":
+        held = ", ".join(first.meets.addresses)
+        text = f"rank 0 is on {first.node}, and {held} ({first.meets.place}) is no address of that node"
+        yield _of_place((first.node,), text, cast)
+
+
+def _of_place(nodes: tuple[str, ...], message: str, cast: Cast) -> Cause:
+    where = lines_with(cast, "MASTER_ADDR") or places(cast, nodes)
+    fix = "write an address of rank 0's node that every node reaches: MASTER_ADDR, --master_addr or --rdzv_endpoint"
+    return Cause(about="training", nodes=nodes, message=f"{message}{_at(where)}", fix=fix, where=where)
+
+
+def _at(where: Sequence[tuple[str, int]]) -> str:
+    return f" ({where[0][0]}:{where[0][1]})" if where else ""
 
 
 def outcome_of(ranks: Sequence[RankStory], seconds: float) -> Outcome:
@@ -70,7 +108,13 @@ def waiting(story: Story, cast: Cast) -> Iterator[Cause]:
         fix = (
             "look at the address and port of rank 0 in its script, at its route there, and at the firewall of that node"
         )
-        yield Cause(about="training", nodes=(name,), message=text, fix=fix, where=places(cast, (name,)))
+        yield Cause(
+            about="training",
+            nodes=(name,),
+            message=text + _at(places(cast, (name,))),
+            fix=fix,
+            where=places(cast, (name,)),
+        )
     waits = [name for name in cast.scripts if story.nodes[name].launched and story.nodes[name].code is None]
     others = [name for name in cast.scripts if name not in waits]
     if calling or not waits or story.why_over == FAILED:
@@ -78,7 +122,8 @@ def waiting(story: Story, cast: Cast) -> Iterator[Cause]:
     for_whom = f", for {fold(others)}" if others else ", each for the others"
     message = f"the launchers on {fold(waits)} wait{for_whom}; no rank was started in {story.seconds:.0f} s"
     nodes = tuple(others or waits)
-    yield Cause(about="training", nodes=nodes, message=message, where=places(cast, nodes))
+    where = places(cast, nodes)
+    yield Cause(about="training", nodes=nodes, message=message + _at(where), where=where)
 
 
 def places(cast: Cast, nodes: Sequence[str]) -> tuple[tuple[str, int], ...]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import msgspec
+
+from preflight.hosts import fold
 from preflight.jobs.rehearsal.lines import NOT_FOUND, NOT_RUN, Line, failed_lines, last_line, last_words
 from preflight.jobs.rehearsal.story import NodeStory, Story
 from preflight.launch.cast import Cast, Script
@@ -28,19 +31,27 @@ HIDDEN = (
     (r"\bmpi(?:run|exec)\b", "-x PYTHONPATH", "mpirun"),
     (r"\bssh\b", "PYTHONPATH=$PYTHONPATH before the command for the other node", ""),
 )
+NODE = "\0node\0"  # in a message, until all nodes with the same are known
 ACTORS = re.compile(r"\bray\s+(?:start|job|up)\b|\bvllm\s+serve\b|\bsglang\b")
 
 
 def judged(story: Story, cast: Cast) -> Iterator[Cause]:
-    """One cause for each node whose script did not come to its ranks, or in whose script a command cannot be run."""
+    """Each place where a script did not come to its ranks, or where a command cannot be run, with its nodes."""
+    found: dict[Cause, list[str]] = {}
     for name, script in cast.scripts.items():
-        node = story.nodes[name]
-        if node.failure:
-            yield Cause(about="scripts", nodes=(name,), message=f"{node.failure}", is_unmeasured=True)
-            continue
-        if _is_over_before(node):
-            yield _before_script(node)
-            continue
+        for cause in _of_node(story.nodes[name], script, story):
+            found.setdefault(cause, []).append(name)
+    for cause, names in found.items():
+        message = cause.message.replace(NODE, fold(names))
+        yield msgspec.structs.replace(cause, nodes=tuple(names), message=message)
+
+
+def _of_node(node: NodeStory, script: Script, story: Story) -> Iterator[Cause]:
+    if node.failure:
+        yield Cause(about="scripts", nodes=(), message=node.failure, is_unmeasured=True)
+    elif _is_over_before(node):
+        yield _before_script(node)
+    else:
         yield from _of_script(node, script, story)
 
 
@@ -55,8 +66,8 @@ def _before_script(node: NodeStory) -> Cause:
     how = f"ended with {node.code}" if node.code is not None else "did not come to its command"
     return Cause(
         about="scripts",
-        nodes=(node.node,),
-        message=f"the login shell on {node.node} {how} before the script began{last}",
+        nodes=(),
+        message=f"the login shell on {NODE} {how} before the script began{last}",
         fix="look through ~/.bash_profile, ~/.profile and ~/.bashrc there for exit, exec, read and what fails",
     )
 
@@ -65,14 +76,22 @@ def _of_script(node: NodeStory, script: Script, story: Story) -> Iterator[Cause]
     failed = failed_lines(node, script)
     stopped = last_line(node, script)
     has_own_reason = any(rank.error for rank in story.ranks) and bool(node.ranks)
+    others = any(other.launched or other.ranks for other in story.nodes.values())
     if node.code and not has_own_reason:
         yield _stopped(node, stopped)
         failed = [line for line in failed if line != stopped]
+    if node.code == 0 and not node.ranks and not node.launched and others and stopped:
+        yield Cause(
+            about="scripts",
+            nodes=(),
+            message=f"the script on {NODE} ended with 0 at {stopped.command} and started no rank, as others did",
+            where=((stopped.file, stopped.line),),
+        )
     for line in failed:
         yield Cause(
             about="scripts",
-            nodes=(node.node,),
-            message=f"{line.command} ended with {line.status} on {node.node}, and the script went on: {_words(node, line)}",
+            nodes=(),
+            message=f"{line.command} ended with {line.status} on {NODE}, and the script went on: {_words(node, line)}",
             fix=_fix(line.status, line),
             where=((line.file, line.line),),
             is_advisory=any(rank.stage == "done" for rank in node.ranks.values()),
@@ -86,8 +105,8 @@ def _stopped(node: NodeStory, line: Line | None) -> Cause:
     ended = f" with {status}" + ("" if status == node.code else f", and ended with {node.code}")
     return Cause(
         about="scripts",
-        nodes=(node.node,),
-        message=f"the script on {node.node} stopped {at}{ended}" + (f": {words}" if words else ""),
+        nodes=(),
+        message=f"the script on {NODE} stopped {at}{ended}" + (f": {words}" if words else ""),
         fix=_fix(status, line),
         where=((line.file, line.line),) if line else (),
     )

@@ -168,6 +168,27 @@ def lacks(kind: str, name: str) -> str:
     return ""
 
 
+def meeting_place() -> dict[str, Any]:
+    """Where the ranks are to meet as this rank sees it: the addresses of that name, and whether they lead anywhere."""
+    host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
+    record: dict[str, Any] = {"record": "meets", "place": f"{host}:{port}"[:300], "addresses": [], "own": False}
+    try:
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
+    except (OSError, ValueError) as error:
+        return {**record, "error": f"{host} has no address here: {getattr(error, 'strerror', None) or error}"}
+    why = ""
+    for family, kind, protocol, _, target in found:
+        record["addresses"].append(target[0])
+        with socket.socket(family, kind, protocol) as probe:
+            try:
+                probe.connect(target)  # of a datagram: the kernel looks for a way, and nothing is sent
+                record["own"] = record["own"] or probe.getsockname()[0] == target[0]
+                return {**record, "error": ""}
+            except OSError as error:
+                why = f"there is no way to {target[0]} ({host}): {error.strerror}"
+    return {**record, "error": why}
+
+
 def loaded() -> dict[str, Any]:
     """What was loaded with torch, and which devices it sees."""
     import torch

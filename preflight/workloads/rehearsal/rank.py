@@ -13,7 +13,7 @@ from typing import Any
 from preflight.workloads.rank.life import ERROR_CHARACTERS, OF_A_JOB
 from preflight.workloads.rank.records import Records
 from preflight.workloads.rank.world import load_torch
-from preflight.workloads.rehearsal.place import arrived, lacks, loaded
+from preflight.workloads.rehearsal.place import arrived, lacks, loaded, meeting_place
 from preflight.workloads.train import work
 
 # What only the program itself can know where a scheduler numbers the ranks: where they meet.
@@ -53,6 +53,7 @@ def rehearse(given: dict[str, Any], records: Records) -> None:
     if missing:
         raise RuntimeError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set in this rank")
     records.send({"record": "numbered", "chosen": chosen, "rank": int(os.environ["RANK"])})
+    records.send(meeting_place())
     os.environ["TMPDIR"] = given["scratch"]
     load_torch(records)
     records.send(loaded())
