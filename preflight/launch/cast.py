@@ -117,4 +117,4 @@ def cast(scripts: Sequence[Script], files: LaunchFiles, nodes: Sequence[str]) ->
 
 def _starts_all(plan: Plan) -> bool:
     """Whether one run of the script starts the ranks of all nodes."""
-    return plan.is_whole or plan.start == "all nodes" or plan.launcher.starts_all_nodes
+    return plan.is_whole or plan.start == "all nodes"

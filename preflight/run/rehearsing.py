@@ -14,7 +14,7 @@ from preflight.jobs.rehearsal.run import rehearse as run
 from preflight.jobs.rehearsal.story import Story
 from preflight.jobs.run import INHERITED_NEVER
 from preflight.launch.cast import Cast
-from preflight.measure.rehearsal.judged import judged
+from preflight.measure.rehearsal.judged import judged, not_run
 from preflight.options.options import Options
 from preflight.results import Rehearsal
 from preflight.session.connection import Session
@@ -38,13 +38,20 @@ async def rehearse(
     cast = options.cast
     if cast is None:
         raise NotMeasured("no script was given to rehearse")
+    refused = not_run(cast)
+    if refused is not None:
+        return refused, {}
     if seconds < LEAST_SECONDS:
         raise NotMeasured("the deadline leaves no time for a rehearsal: give a longer --deadline")
     hosts = {host.name: host for host in options.hosts}
     story = await run(
         sessions,
         cast,
-        layers=(*allocation(cast, hosts), *((n, dict(layer)) for n, layer in options.layers if n == "--env")),
+        layers=(
+            *by_mpirun(cast),
+            *allocation(cast, hosts),
+            *((n, dict(layer)) for n, layer in options.layers if n == "--env"),
+        ),
         job=os.environ.get(SUBMITTED, ""),
         backend=options.backend,
         address=cluster.nodes[0].address_for_peers(),
@@ -56,6 +63,15 @@ async def rehearse(
     backend = next((rank.loaded.nccl and "nccl" for rank in story.ranks if rank.loaded), "") or "gloo"
     limits = {node.name: limits_of(node) for node in cluster}
     return judged(story, cast, limits, backend=backend), logs_of(story)
+
+
+def by_mpirun(cast: Cast) -> tuple[tuple[str, dict[str, str]], ...]:
+    """What lets mpirun hand our hook on to other nodes; it refuses this beside options -x of the user's own."""
+    texts = [script.text for script in cast.scripts.values()]
+    if any(" -x " in text or "mca_base_env_list" in text for text in texts):
+        return ()
+    names = "PYTHONPATH;BASH_ENV;PREFLIGHT_REHEARSAL"
+    return (("mpirun", {"OMPI_MCA_mca_base_env_list": names}),)
 
 
 def dropped(host: Host) -> tuple[str, ...]:

@@ -207,7 +207,7 @@ class NodeStory:
         for name, note in replies.read(self.node, list[tuple[str, dict[str, Any]]], event["notes"], "notes"):
             if "launcher" in note:
                 self.launched.append(replies.read(self.node, Launched, note, "launcher"))
-            else:
+            elif "made" not in note:
                 self._take_record(name, note)
         self.moved = time.monotonic()
 

@@ -11,10 +11,22 @@ from preflight.launch.cast import Cast
 from preflight.measure.rehearsal.rounds import rounds
 from preflight.results.rehearsal import Cause
 
-SHARED = ("NCCL_", "GLOO_", "UCX_", "FI_", "HF_", "TRITON_", "TORCH_", "TRANSFORMERS_", "FSDP_", "ACCELERATE_")
+SHARED = (
+    "NCCL_",
+    "GLOO_",
+    "UCX_",
+    "FI_",
+    "HF_",
+    "TRITON_",
+    "TORCH_",
+    "TRANSFORMERS_",
+    "FSDP_",
+    "ACCELERATE_",
+    "MASTER_",
+)
 # Of those, what is a node's own.
 OWN = ("NCCL_TOPO_FILE", "NCCL_HOSTID", "NCCL_DEBUG_FILE", "TORCH_EXTENSIONS_DIR", "NCCL_SOCKET_IFNAME_LOCAL")
-STOPS = ("NCCL_", "GLOO_", "UCX_", "FI_")  # without which a job may not start; the others make it differ
+STOPS = ("NCCL_", "GLOO_", "UCX_", "FI_", "MASTER_")  # without which a job may not start; the others make it differ
 Key = Callable[[RankStory], str]
 
 
@@ -97,9 +109,10 @@ def _variables(ranks: Sequence[RankStory], cast: Cast) -> Iterator[Cause]:
                 where=lines_with(cast, name),
                 is_advisory=not name.startswith(STOPS),
             )
-        elif odd := _odd(ranks, value):
+        elif name != "MASTER_ADDR" and (odd := _odd(ranks, value)):  # rank 0 may call itself localhost
             text = f"{name} in the ranks: {_listed(ranks, value)}"
-            yield Cause(about="alike", nodes=tuple(odd), message=text, where=lines_with(cast, name), is_advisory=True)
+            where, is_advisory = lines_with(cast, name), name != "MASTER_PORT"
+            yield Cause(about="alike", nodes=tuple(odd), message=text, where=where, is_advisory=is_advisory)
 
 
 def lines_with(cast: Cast, word: str) -> tuple[tuple[str, int], ...]:

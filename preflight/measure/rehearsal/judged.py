@@ -28,6 +28,20 @@ def judged(story: Story, cast: Cast, sessions: Mapping[str, Mapping[str, int]], 
     )
 
 
+def not_run(cast: Cast) -> Rehearsal | None:
+    """The rehearsal of a script that must not be run, for its real program would be; None for any other."""
+    causes = tuple(scripts.refused(cast))
+    if not causes:
+        return None
+    return Rehearsal(
+        scripts=(),
+        ranks=(),
+        causes=causes,
+        unjudged={about: dict.fromkeys(cast.nodes, "ranks") for about in ABOUT},
+        node_names=cast.nodes,
+    )
+
+
 def _causes(story: Story, cast: Cast, sessions: Mapping[str, Mapping[str, int]]) -> Iterator[Cause]:
     """What was given wrongly comes first, then what follows from it only where nothing came before."""
     stopped = list(scripts.judged(story, cast))

@@ -57,7 +57,7 @@ def _unnumbered(ranks: Sequence[RankStory], cast: Cast) -> Cause:
     fix = (
         "start it with `srun`"
         if _is_of_batch_shell(ranks[0])
-        else "set num_processes and num_machines in the accelerate file, and on CPU use_cpu: true with distributed_type: MULTI_CPU"
+        else "write distributed_type: MULTI_GPU, num_machines and num_processes into the accelerate file, or start with torchrun"
         if by_accelerate
         else "`export` RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT before it, or start it with torchrun"
     )

@@ -8,28 +8,32 @@ from collections.abc import Iterator
 import msgspec
 
 from preflight.hosts import fold
-from preflight.jobs.rehearsal.lines import NOT_FOUND, NOT_RUN, Line, failed_lines, last_line, last_words
+from preflight.jobs.rehearsal.lines import NOT_FOUND, NOT_RUN, Line, failed_lines, last_line, last_words, text_at
 from preflight.jobs.rehearsal.story import NodeStory, Story
 from preflight.launch.cast import Cast, Script
 from preflight.redact import without_secrets
 from preflight.results.rehearsal import Cause
 
-# What starts Python where our hook does not come -> what to add, for the rehearsal alone.
+# What starts Python where our hook does not come -> what to add for the rehearsal. A command that has the words is fine.
 HIDDEN = (
-    (r"\b(?:docker|podman|nerdctl)\s+(?:container\s+)?run\b", "-e PYTHONPATH --ipc=host", "docker run"),
-    (r"\b(?:docker|podman|nerdctl)\s+(?:container\s+)?exec\b", "-e PYTHONPATH", "docker exec"),
-    (r"\b(?:apptainer|singularity)\s+(?:exec|run)\b.*--(?:cleanenv|containall)\b", "--env PYTHONPATH=$PYTHONPATH", ""),
-    (r"--export[= ]+NONE\b", "--export=ALL", ""),
-    (r"\benv\s+(?:-i|--ignore-environment)\b", "PYTHONPATH=$PYTHONPATH behind `env -i`", ""),
-    (r"\bsudo\b", "--preserve-env=PYTHONPATH behind sudo", ""),
-    (r"\bpython[0-9.]*\s+(?:\S+\s+)?-[a-zA-Z]*[IES]", "no -I, -E or -S for python", ""),
+    (r"\b(?:docker|podman|nerdctl)\s+(?:container\s+)?run\b(?!.*PYTHONPATH)", "-e PYTHONPATH --ipc=host"),
+    (r"\b(?:docker|podman|nerdctl)\s+(?:container\s+)?exec\b(?!.*PYTHONPATH)", "-e PYTHONPATH"),
     (
-        r"\bunset\s+PYTHONPATH\b|\bPYTHONPATH=(?![^\n]*\$\{?PYTHONPATH)",
-        "`:$PYTHONPATH` behind what PYTHONPATH is set to",
-        "",
+        r"\b(?:apptainer|singularity)\b.*--(?:cleanenv|containall)\b(?!.*PYTHONPATH)",
+        "--env PYTHONPATH=$PYTHONPATH",
     ),
-    (r"\bmpi(?:run|exec)\b", "-x PYTHONPATH", "mpirun"),
-    (r"\bssh\b", "PYTHONPATH=$PYTHONPATH before the command for the other node", ""),
+    (r"--export[= ]+NONE\b", "--export=ALL"),
+    (r"\benv\s+(?:-i|--ignore-environment)\b(?!.*PYTHONPATH)", "PYTHONPATH=$PYTHONPATH behind `env -i`"),
+    (r"\bsudo\b(?!.*PYTHONPATH|.*-E\b)", "--preserve-env=PYTHONPATH behind sudo"),
+    (r"\bpython[0-9.]*\s+(?:-\S+\s+)*-[a-zA-Z]*[IES]", "no -I, -E or -S for python"),
+    (r"\bPYTHONPATH=(?!\S*\$\{?PYTHONPATH)", "`:$PYTHONPATH` behind what PYTHONPATH is set to"),
+    (r"\bmpi(?:run|exec)\b(?=.*\s-x\s)(?!.*PYTHONPATH)", "-x PYTHONPATH"),
+)
+MAYBE_HIDDEN = (
+    (r"^\s*(?:export\s+)?PYTHONPATH=(?!\S*\$\{?PYTHONPATH)", "`:$PYTHONPATH` behind what PYTHONPATH is set to"),
+    (r"\bunset\s+PYTHONPATH\b", "no `unset PYTHONPATH`"),
+    (r"\bmpi(?:run|exec)\b", "-x PYTHONPATH"),
+    (r"\bssh\b", "PYTHONPATH=$PYTHONPATH before the command for the other node"),
 )
 NODE = "\0node\0"  # in a message, until all nodes with the same are known
 ACTORS = re.compile(r"\bray\s+(?:start|job|up)\b|\bvllm\s+serve\b|\bsglang\b")
@@ -137,10 +141,34 @@ def hidden(script: Script) -> tuple[int, str] | None:
     for number, text in enumerate(script.text.splitlines(), 1):
         if text.lstrip().startswith("#"):
             continue
-        for pattern, words, _ in HIDDEN:
+        for pattern, words in (*HIDDEN, *MAYBE_HIDDEN):
             if re.search(pattern, text):
                 return number, words
     return None
+
+
+def refused(cast: Cast) -> Iterator[Cause]:
+    """The commands of a job that would surely run the real program: the script is then not run at all."""
+    for name, script in cast.scripts.items():
+        lines = script.text.splitlines()
+        places = {plan.where.line for plan in cast.plans if plan.where.file == script.name}
+        sure = [(line, words) for line in sorted(places) for words in _hiding(text_at(lines, line))]
+        # An assignment of its own line takes our folder away from every command behind it.
+        for number, text in enumerate(lines, 1):
+            if re.search(MAYBE_HIDDEN[0][0], text):
+                sure.append((number, MAYBE_HIDDEN[0][1]))
+        for line, words in sure[:1]:
+            message = (
+                f"the script was not run on {name}: its ranks start where our hook does not reach, so that the real"
+                f" program would run: {script.name}:{line} (`{text_at(lines, line)}`)"
+            )
+            fix = f"for the rehearsal add {words} at {script.name}:{line}"
+            where = ((script.name, line),)
+            yield Cause(about="ranks", nodes=(name,), message=message, fix=fix, where=where, is_unmeasured=True)
+
+
+def _hiding(text: str) -> list[str]:
+    return [words for pattern, words in HIDDEN if re.search(pattern, text)]
 
 
 def unseen(story: Story, cast: Cast) -> Iterator[Cause]:

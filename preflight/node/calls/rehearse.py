@@ -48,7 +48,7 @@ START = """
 printf '{mark}\\n'; printf '{mark}\\n' >&2
 {path}export PYTHONPATH={hook}"${{PYTHONPATH:+:$PYTHONPATH}}"
 export PREFLIGHT_BASH_ENV="${{BASH_ENV-}}" BASH_ENV={trace}
-export PREFLIGHT_REHEARSAL=1 PET_LOG_DIR="${{PET_LOG_DIR-{scratch}/agents}}"
+export PREFLIGHT_REHEARSAL=1
 for folder in {folders}; do cd "$folder" 2>/dev/null && break; done
 exec {command}
 """
@@ -117,11 +117,12 @@ class Rehearsal:
         self.mark = f"preflight-{mark}"
         self.streams = {"out": Output(self.mark.encode()), "err": Output(self.mark.encode())}
         self.trace = Tail(os.path.join(self.scratch, "trace"))
+        self.made: list[str] = []  # folders of launchers, which they leave behind
         self.notes = Tail(os.path.join(self.scratch, "ranks"))
 
     def prepare(self) -> None:
         """Put the hook and what it reads into the scratch folder, which is the same on all nodes of a run."""
-        for folder in ("hook", "ranks", "agents"):
+        for folder in ("hook", "ranks"):
             os.makedirs(os.path.join(self.scratch, folder), exist_ok=True)
         settings = json.dumps(self.arguments["settings"]).replace("{scratch}", self.scratch)
         files = {"sitecustomize.py": self.arguments["hook"], "settings.json": settings}
@@ -148,7 +149,6 @@ class Rehearsal:
             path=_more_path() if is_login else "",
             hook=shlex.quote(os.path.join(self.scratch, "hook")),
             trace=shlex.quote(tracing.write(self.scratch)),
-            scratch=self.scratch,
             folders=shlex.quote(folder),
             command=shlex.join(words),
         )
@@ -217,7 +217,8 @@ class Rehearsal:
         """Send what is new: first whether the script has ended, so that no line of it comes after its end."""
         code = self.child.poll() if self.child is not None else None
         rows = [found for _, line in self.trace.lines() for found in [tracing.row(line)] if found]
-        notes = [[name, strict.strict_json(line)] for name, line in self.notes.lines()]
+        notes: list[Any] = [[name, strict.strict_json(line)] for name, line in self.notes.lines()]
+        self.made += [note["made"] for _, note in notes if "made" in note]
         for start in range(0, len(rows), MOST_SENT):
             self.channel.emit({"rows": rows[start : start + MOST_SENT]})
         for start in range(0, len(notes), MOST_SENT):
@@ -236,6 +237,19 @@ class Rehearsal:
         before = {f"{name}_before": o.before.decode("utf-8", "replace") for name, o in self.streams.items()}
         self.channel.emit({"output": {**texts, **before, "has_begun": self.streams["out"].has_begun}})
         self.end_all()
+        self.remove_made()
+
+    def remove_made(self) -> None:
+        """Remove the folders of temporary files that launchers made and left, as they said themselves."""
+        import shutil
+
+        for path in self.made:
+            if os.path.basename(path).startswith("torchelastic_") and os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _look_for_made(self) -> None:
+        notes = (strict.strict_json(line) for _, line in self.notes.lines())
+        self.made += [note["made"] for note in notes if "made" in note]
 
     def ours(self) -> list[int]:
         """Our descendants, and whatever else on this node came by our hook: steps of a scheduler, logins from nodes."""
@@ -264,6 +278,8 @@ class Rehearsal:
         def leave(_number: int, _frame: Any) -> None:
             children.kill_all(self.ours(), signal.SIGKILL)
             self.end_all(grace_s=0.0)
+            self._look_for_made()
+            self.remove_made()
             os._exit(0)
 
         signal.signal(signal.SIGTERM, leave)

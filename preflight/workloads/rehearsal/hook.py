@@ -26,53 +26,16 @@ NUMBERS = (
 )
 OF_AN_AGENT = "TORCHELASTIC_RUN_ID"
 BY_ACCELERATE = "ACCELERATE_MIXED_PRECISION"  # which numbers no process where it starts only one
-LAUNCHERS = [
-    "torchrun",
-    "torch.distributed.run",
-    "torch.distributed.launch",
-    "torch.distributed.elastic",
-    "accelerate",
-    "accelerate-launch",
-    "accelerate.commands",
-    "deepspeed",
-    "deepspeed.launcher",
-    "ds",
-    "ds_ssh",
-    "ray",
-    "horovodrun",
-    "colossalai",
-    "llamafactory-cli",
-]
-TOOLS = [
-    "pip",
-    "pip3",
-    "conda",
-    "mamba",
-    "venv",
-    "ensurepip",
-    "virtualenv",
-    "poetry",
-    "uv",
-    "pipx",
-    "pytest",
-    "wandb",
-    "huggingface-cli",
-    "hf",
-    "modelscope",
-    "gsutil",
-    "aws",
-    "tensorboard",
-    "jupyter",
-    "ipython",
-    "nvitop",
-    "gpustat",
-    "json.tool",
-    "http.server",
-    "site",
-    "sysconfig",
-    "compileall",
-    "zipfile",
-]
+LAUNCHERS = (
+    *("torchrun", "torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic", "accelerate"),
+    *("accelerate-launch", "accelerate.commands", "deepspeed", "deepspeed.launcher", "ds", "ds_ssh", "ray"),
+    *("horovodrun", "colossalai", "llamafactory-cli"),
+)
+TOOLS = (
+    *("pip", "pip3", "conda", "mamba", "venv", "ensurepip", "virtualenv", "poetry", "uv", "pipx", "pytest", "wandb"),
+    *("huggingface-cli", "hf", "modelscope", "gsutil", "aws", "tensorboard", "jupyter", "ipython", "nvitop"),
+    *("gpustat", "json.tool", "http.server", "site", "sysconfig", "compileall", "zipfile"),
+)
 
 
 def main_of(argv: list[str]) -> tuple[str, str]:
@@ -160,6 +123,12 @@ def note(name: str, **what: Any) -> None:
         file.write(json.dumps(what) + "\n")
 
 
+def tell_of_folders(event: str, words: tuple[Any, ...]) -> None:
+    """Note the folder that torch's agent makes for logs and leaves behind."""
+    if event == "tempfile.mkdtemp" and os.path.basename(words[0]).startswith("torchelastic_"):
+        note(f"launcher-{os.getpid()}", made=words[0])
+
+
 def command_line() -> list[str]:
     """The words that this Python was started with."""
     with open("/proc/self/cmdline", "rb") as file:
@@ -174,7 +143,7 @@ def become(argv: list[str], program: list[str], settings: dict[str, Any]) -> NoR
     names = numbered(os.environ)
     own = dict(settings["trainee"], argv=argv[:40], program=program, names=names, started=time.time(), hook=HERE)
     os.environ["PREFLIGHT_SETTINGS"] = json.dumps(own)
-    os.environ["PREFLIGHT_RECORDS"] = os.path.join(HERE, "..", "ranks", "rank-%d-%d" % (os.getpid(), time.time_ns()))
+    os.environ["PREFLIGHT_RECORDS"] = os.path.join(HERE, "..", "ranks", f"rank-{os.getpid()}-{time.time_ns()}")
     os.environ["PREFLIGHT_TRAINEE"] = str(os.getpid())  # what it starts is no rank
     try:
         runpy.run_path(os.path.join(HERE, "trainee.py"))
@@ -194,7 +163,8 @@ def look() -> None:
         settings = json.load(file)
     what = part(kind, name, os.environ, settings["programs"])
     if what == "launcher":
-        note("launcher-%d" % os.getpid(), launcher=argv[:80], pid=os.getpid(), parent=os.getppid(), at=time.time())
+        sys.addaudithook(tell_of_folders)
+        note(f"launcher-{os.getpid()}", launcher=argv[:80], pid=os.getpid(), parent=os.getppid(), at=time.time())
     elif what == "rank":
         become(argv, [kind, name], settings)
 

@@ -145,6 +145,7 @@ def lacks(kind: str, name: str) -> str:
     import importlib.util
 
     if kind == "module":
+        sys.path.insert(0, os.getcwd())  # as Python does behind the hook
         try:
             found = importlib.util.find_spec(name)
         except (ImportError, ValueError):
