@@ -36,6 +36,21 @@ class Script:
         return bool(BATCH.search(self.text))
 
 
+# Programs that change something outside of the job, at the beginning of a command.
+WRITES = re.compile(
+    r"(?:^|[;&|(]|\bthen\b|\bdo\b|\bsudo\b)\s*"
+    r"(rm|mv|cp|ln|mkdir|chmod|chown|dd|tar|unzip|rsync|scp|git|pip3?|conda|mamba|uv|apt|apt-get|yum|dnf|npm|make"
+    r"|aws|gsutil|gcloud|az|rclone|s3cmd|wandb|huggingface-cli|hf|modelscope|curl|wget|docker|kubectl|systemctl"
+    r"|sysctl|ulimit|mount|umount|kill|pkill|killall|reboot|python[0-9.]*\s+-m\s+pip)\b"
+)
+
+
+def writing_lines(script: Script) -> tuple[tuple[int, str], ...]:
+    """The lines of a script whose commands change something outside of it, as far as reading tells."""
+    lines = enumerate(script.text.splitlines(), 1)
+    return tuple((number, line.strip()) for number, line in lines if WRITES.search(line.partition(" #")[0]))
+
+
 @dataclass(frozen=True)
 class Cast:
     """The script of each node that starts one, in HOSTS order, and what their files say that they start."""

@@ -46,7 +46,7 @@ class FakeRun:
     logins: dict[str, str] = field(default_factory=dict)
     stage_seconds: dict[str, float] = field(default_factory=dict)
     racks: dict[str, str] = field(default_factory=dict)
-    measured_rehearsal: Rehearsal = Rehearsal(scripts=(), ranks=(), causes=())
+    measured_rehearsal: Rehearsal = field(default_factory=lambda: Rehearsal(scripts=(), ranks=(), causes=()))
     proof: Proof | None = None
 
     def __repr__(self) -> str:

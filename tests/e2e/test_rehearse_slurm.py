@@ -1,4 +1,4 @@
-"""A real Slurm: is a batch script rehearsed as it would run, submitted or in an allocation, with its ranks at their places?"""
+"""A real Slurm: is a batch script rehearsed as it would run, submitted or in an allocation?"""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from preflight.jobs.rehearsal.story import NodeStory, Row
 from preflight.launch.cast import Script
@@ -58,7 +59,7 @@ def last_line(node: NodeStory, script: Script) -> Line | None:
 def failed_lines(node: NodeStory, script: Script) -> list[Line]:
     """The commands that could not be run or failed while the script went on, each once."""
     rows = rows_of_script(node, script)
-    pairs = zip(rows, rows[1:], strict=False)
+    pairs = pairwise(rows)
     found = [_line(row, after.status, script) for row, after in pairs if after.status in (NOT_FOUND, NOT_RUN)]
     return list(dict.fromkeys(found))
 

@@ -48,7 +48,7 @@ def options(words: Sequence[str]) -> dict[str, str]:
 
 
 def judged(story: Story, cast: Cast) -> Iterator[Cause]:
-    """What differs that must be the same, and what is the same that must differ; between nodes that start by themselves."""
+    """What differs and must be the same, or is the same and must differ, of nodes that start by themselves."""
     given = {
         name: options(story.nodes[name].launched[0].launcher) for name in cast.scripts if story.nodes[name].launched
     }

@@ -38,12 +38,13 @@ def _limits(rank: RankStory, cast: Cast, session: Mapping[str, int]) -> Iterator
         lines = [place for place in lines_with(cast, "ulimit") if _sets(cast, place, OPTIONS[name])]
         at = f" ({lines[0][0]}:{lines[0][1]})" if lines else ""
         has = "no limit" if outside == UNLIMITED else str(outside)
+        wanted = "unlimited" if outside == UNLIMITED else str(outside)
         yield Cause(
             about="limits",
             nodes=(rank.node,),
             message=f"{NAMES[name]}: {inside} inside the job on {rank.node}, where a session there has {has}{at}",
-            fix=f"`ulimit -{OPTIONS[name]} {'unlimited' if outside == UNLIMITED else outside}` in the script, or in what starts it"
-            " (slurmd: LimitNOFILE and LimitMEMLOCK of its unit, PropagateResourceLimits)",
+            fix=f"`ulimit -{OPTIONS[name]} {wanted}` in the script, or in what starts it (slurmd: LimitNOFILE and"
+            " LimitMEMLOCK of its unit, PropagateResourceLimits)",
             where=tuple(lines),
             is_advisory=not (name in FEW and inside <= FEW[name]),
         )
@@ -61,7 +62,7 @@ def _caches(rank: RankStory) -> Iterator[Cause]:
             yield Cause(
                 about="limits",
                 nodes=(rank.node,),
-                message=f"{cache.locks[0]} was left on {rank.node} by a build that was killed: the next one waits for it forever",
+                message=f"{cache.locks[0]} was left on {rank.node} by a build that was killed; the next waits for it",
                 fix=f"`rm {cache.locks[0]}` on {rank.node}, when no job of yours runs there",
             )
         elif not cache.can_write:
@@ -80,5 +81,6 @@ def _devices(ranks: list[RankStory]) -> Iterator[Cause]:
         seen = len(rank.loaded.devices) if rank.loaded else 0
         if seen and local.isdigit() and int(local) >= seen and len(ranks) > seen:
             shown = rank.arrived.variables.get("CUDA_VISIBLE_DEVICES", "not set")
-            message = f"rank {rank.rank} on {rank.node} is to use device {local}, and sees {seen} (CUDA_VISIBLE_DEVICES={shown})"
+            what = f"is to use device {local}, and sees {seen} (CUDA_VISIBLE_DEVICES={shown})"
+            message = f"rank {rank.rank} on {rank.node} {what}"
             yield Cause(about="limits", nodes=(rank.node,), message=message)

@@ -80,7 +80,7 @@ def _at(where: Sequence[tuple[str, int]]) -> str:
 
 def outcome_of(ranks: Sequence[RankStory], seconds: float) -> Outcome:
     """What the ranks' own words say is the cause, as of any job of ours."""
-    numbers = {number: rank for number, rank in enumerate(ranks)}
+    numbers = dict(enumerate(ranks))
     stories = {}
     for number, rank in numbers.items():
         place = Placement(rank.rank, rank.node, 0, 1)

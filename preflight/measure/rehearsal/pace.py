@@ -54,9 +54,5 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
         usual = median_low([held[stage] for held in slowest.values()])
         for name, held in slowest.items():
             if held[stage] > max(SLOW_FACTOR * usual, usual + SLOW_SECONDS):
-                yield Cause(
-                    about="pace",
-                    nodes=(name,),
-                    message=f"{name} took {held[stage]:.0f} s for stage {stage}, where the others took {usual:.0f} s and waited",
-                    is_advisory=True,
-                )
+                text = f"{name} took {held[stage]:.0f} s for stage {stage}, where the others took {usual:.0f} s"
+                yield Cause(about="pace", nodes=(name,), message=f"{text} and waited", is_advisory=True)

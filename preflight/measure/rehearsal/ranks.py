@@ -31,12 +31,9 @@ def _of_round(ranks: Sequence[RankStory], story: Story, cast: Cast) -> Iterator[
     size = world_of(ranks)
     alone = [rank for rank in ranks if rank.world_size == 1]
     if len(alone) == len(ranks) and len(cast.nodes) > 1:
-        yield _cause(
-            ranks,
-            cast,
-            f"{len(ranks)} rank{'s' * (len(ranks) > 1)} on {_nodes(ranks)}, each in a world of one: every node would train alone",
-            "give the launcher the number of nodes, and every node its own number",
-        )
+        several = f"{len(ranks)} rank{'s' * (len(ranks) > 1)} on {_nodes(ranks)}"
+        fix = "give the launcher the number of nodes, and every node its own number"
+        yield _cause(ranks, cast, f"{several}, each in a world of one: every node would train alone", fix)
         return
     twice = _twice(ranks)
     if twice:
@@ -57,7 +54,7 @@ def _unnumbered(ranks: Sequence[RankStory], cast: Cast) -> Cause:
     fix = (
         "start it with `srun`"
         if _is_of_batch_shell(ranks[0])
-        else "write distributed_type: MULTI_GPU, num_machines and num_processes into the accelerate file, or start with torchrun"
+        else "write distributed_type: MULTI_GPU, num_machines and num_processes into its file, or start with torchrun"
         if by_accelerate
         else "`export` RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT before it, or start it with torchrun"
     )

@@ -14,7 +14,7 @@ from preflight.launch.cast import Cast, Script
 from preflight.redact import without_secrets
 from preflight.results.rehearsal import Cause
 
-# What starts Python where our hook does not come -> what to add for the rehearsal. A command that has the words is fine.
+# What starts Python where our hook does not come -> what to add for the rehearsal.
 HIDDEN = (
     (r"\b(?:docker|podman|nerdctl)\s+(?:container\s+)?run\b(?!.*PYTHONPATH)", "-e PYTHONPATH --ipc=host"),
     (r"\b(?:docker|podman|nerdctl)\s+(?:container\s+)?exec\b(?!.*PYTHONPATH)", "-e PYTHONPATH"),

@@ -1,4 +1,4 @@
-"""Which line of the user's script is running, and how did each end? bash says so itself, by a trap before every command.
+"""Which line of the user's script is running, and how did each end? bash says so, by a trap before every command.
 
 The text of a command may hold secrets, so only its line is written down. What a script prints, its own traps for EXIT
 and ERR and what it finds in $? and $_ stay as they are; a DEBUG trap of its own ends the record.
