@@ -179,15 +179,14 @@ FAULTS = {
         ("NCCL_SOCKET_IFNAME is set on node1 and not on node2",),
     ),
     "the rendezvous has an id of its own on each node": Fault(
-        HEAD
-        + f"export PATH={BIN}:$PATH\ntorchrun --nnodes 2 --nproc_per_node 1 --rdzv_id $RANDOM"
+        HEAD + f"export PATH={BIN}:$PATH\ntorchrun --nnodes 2 --nproc_per_node 1 --rdzv_id $RANDOM"
         " --rdzv_backend c10d --rdzv_endpoint node1:29500 train.py\n",
         (RANKS, "fail", ("node1", "node2")),
         ("rdzv_id",),
     ),
     "a wrapper that loses an argument": Fault(
         HEAD
-        HEAD + f"export PATH={BIN}:$PATH\nlaunch() {{{{ torchrun --nnodes=2 --node_rank=${{{{2:-0}}}} --master_addr=node1"
+        + f"export PATH={BIN}:$PATH\nlaunch() {{{{ torchrun --nnodes=2 --node_rank=${{{{2:-0}}}} --master_addr=node1"
         f" --master_port=29500 train.py; }}}}\nlaunch {NUMBER}\n",
         (RANKS, "fail", ("node1", "node2")),
         ("--node_rank 0 on node1, node2",),

@@ -10,8 +10,8 @@
 The blob is the program of the trainee.
 
 A message {"start": {"path", "text", "shell", "words", "folders", "job"}} starts the script: as it was given, by the
-words of its shell, in the first of the folders that is there. With a "job" it is the batch shell of that job of Slurm that
-starts it, which waits here for a file of that name. {"stop": true} ends the rehearsal.
+words of its shell, in the first of the folders that is there. With a "job" the batch shell of that job of
+Slurm starts it, which waits here for a file of that name. {"stop": true} ends the rehearsal.
 
 Events: {"ready": true}, {"began": ...}, {"rows": [...]} of the trace, {"notes": [[name, {...}]]} of hooks and ranks,
 {"ended": code}, and at the end {"processes": [...]}, {"output": {"out", "err"}}.
