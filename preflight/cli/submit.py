@@ -14,7 +14,7 @@ from pathlib import Path
 
 from preflight.errors import PreflightError
 from preflight.launch.cast import Script
-from preflight.run.rehearsing import SUBMITTED
+from preflight.measure.rehearsal.whole import SUBMITTED
 from preflight.transport.reach import last_line
 
 PATIENCE_SECONDS = 120.0  # until Slurm starts the job

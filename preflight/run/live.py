@@ -21,11 +21,12 @@ from preflight.facts.racks import racks_of
 from preflight.hosts import Host, fold
 from preflight.jobs.placement import JobNodes
 from preflight.measure import bench, mesh, rendezvous, streams, training
+from preflight.measure.rehearsal import whole
 from preflight.options.options import Options
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo, Proof
 from preflight.results import Bench, Mesh, Rehearsal, Rendezvous, Training
-from preflight.run import interpreters, jobs, jumps, rehearsing, topology, turns
+from preflight.run import interpreters, jobs, jumps, topology, turns
 from preflight.run.moved import confirmed
 from preflight.run.progress import Progress
 from preflight.run.reuse.certificates import Asked
@@ -359,11 +360,11 @@ class Run:
         if self._rehearsal is None:
             self._needs_all()
             self._begin("rehearsal: running the script with the reference program in place of its own")
-            seconds = self.stages.left(self.options.deadline_seconds) - rehearsing.ENDING_SECONDS
-            work = partial(rehearsing.rehearse, self.fleet.sessions, self.cluster, self.options, self.progress.say)
+            seconds = self.stages.left(self.options.deadline_seconds) - whole.ENDING_SECONDS
+            work = partial(whole.rehearse, self.fleet.sessions, self.cluster, self.options, self.progress.say)
             found, logs = self.stages.timed(
                 "rehearsal",
-                lambda: self.fleet.run(work(seconds=seconds), seconds=seconds + rehearsing.ENDING_SECONDS - 1.0),
+                lambda: self.fleet.run(work(seconds=seconds), seconds=seconds + whole.ENDING_SECONDS - 1.0),
             )
             self._rehearsal = found
             self.logs |= logs

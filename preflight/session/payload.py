@@ -71,6 +71,9 @@ NOT_AT_FIRST = tuple(
         "sources.firewall",
         "sources.gpus.vendor",
         "sources.rank_files",
+        "sources.rehearsal",
+        "sources.rehearsal.tail",
+        "sources.rehearsal.tracing",
         "sources.scrubbed",
     )
 )

@@ -217,7 +217,7 @@ FAULTS = {
     "a limit in the script": Fault(
         PLAIN.replace("python train", on_node2("ulimit -n 512") + "python train"),
         (LIMITS, "fail", ("node2",)),
-        ("open files: 512 inside the job on node2", "run.sh:7"),
+        ("open files: 512 inside the job on node2", "(run.sh:7)"),
     ),
     "a lock that was left in a cache": Fault(
         PLAIN,

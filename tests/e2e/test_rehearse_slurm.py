@@ -111,7 +111,7 @@ def test_ranks_of_the_batch_shell_are_named(cluster, folder):
     """Without srun a program is started once, on the first node, with the number of a task of many."""
     rehearsed = Rehearsed(cluster, folder, HEAD + "python train.py\n")
     assert rehearsed.done.returncode == 1, rehearsed
-    assert [row[:3] for row in rehearsed.bad()] == [("every_rank_comes_once", "fail", ("node2",))], rehearsed.bad()
+    assert [row[:3] for row in rehearsed.bad()] == [("every_rank_comes_once", "fail", ("node1",))], rehearsed.bad()
     assert "batch shell" in rehearsed.bad()[0][3]
 
 

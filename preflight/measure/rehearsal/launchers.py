@@ -39,7 +39,7 @@ def options(words: Sequence[str]) -> dict[str, str]:
             following = words[place + 1] if place + 1 < len(words) else ""
             if option[2] is not None:
                 found[name] = option[2]
-            elif following and not following.startswith("--"):
+            elif following and not following.startswith("--") and not following.endswith(".py"):
                 found[name] = following
         elif words[place].endswith(".py") and place > 1:
             break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from preflight.jobs.rehearsal.story import RankStory, Story
 from preflight.launch.cast import Cast
@@ -14,35 +14,36 @@ NAMES = {"nofile": "open files", "memlock": "locked memory", "nproc": "processes
 FEW = {"nofile": 1024, "nproc": 1024}  # up to here a job of some ranks and data loaders fails
 LITTLE_BYTES = 1 << 30
 UNLIMITED = -1
+INFINITE = float("inf")
 
 
 def judged(story: Story, cast: Cast, sessions: Mapping[str, Mapping[str, int]]) -> Iterator[Cause]:
-    """What is lower inside the job than in a session on the same node, and what cannot be used there.
+    """What is lower inside the job than in a session there or than on other nodes, and what cannot be used there.
 
     `sessions` holds the limits of a session on each node, by the names of OPTIONS.
     """
-    for name, node in story.nodes.items():
-        ranks = [rank for rank in node.ranks.values() if rank.arrived.names]
-        if ranks:
-            first = min(ranks, key=lambda rank: rank.rank)
-            yield from _limits(first, cast, sessions.get(name, {}))
-            yield from _caches(first)
-            yield from _devices(ranks)
+    ranks = {name: [rank for rank in node.ranks.values() if rank.arrived.names] for name, node in story.nodes.items()}
+    firsts = [min(held, key=lambda rank: rank.rank) for held in ranks.values() if held]
+    for first in firsts:
+        yield from _limits(first, firsts, cast, sessions.get(first.node, {}))
+        yield from _caches(first)
+        yield from _devices(ranks[first.node])
 
 
-def _limits(rank: RankStory, cast: Cast, session: Mapping[str, int]) -> Iterator[Cause]:
+def _limits(rank: RankStory, firsts: Sequence[RankStory], cast: Cast, session: Mapping[str, int]) -> Iterator[Cause]:
     for name, inside in rank.arrived.limits.items():
-        outside = session.get(name, inside)
+        others = [(other.arrived.limits[name], f"on {other.node}") for other in firsts if name in other.arrived.limits]
+        places = [(session[name], "in a session there")] if name in session else []
+        outside, where = max([*places, *others], key=lambda place: INFINITE if place[0] < 0 else place[0])
         if inside == UNLIMITED or (outside != UNLIMITED and inside >= outside):
             continue
         lines = [place for place in lines_with(cast, "ulimit") if _sets(cast, place, OPTIONS[name])]
         at = f" ({lines[0][0]}:{lines[0][1]})" if lines else ""
-        has = "no limit" if outside == UNLIMITED else str(outside)
         wanted = "unlimited" if outside == UNLIMITED else str(outside)
         yield Cause(
             about="limits",
             nodes=(rank.node,),
-            message=f"{NAMES[name]}: {inside} inside the job on {rank.node}, where a session there has {has}{at}",
+            message=f"{NAMES[name]}: {inside} inside the job on {rank.node}; {wanted} {where}{at}",
             fix=f"`ulimit -{OPTIONS[name]} {wanted}` in the script, or in what starts it (slurmd: LimitNOFILE and"
             " LimitMEMLOCK of its unit, PropagateResourceLimits)",
             where=tuple(lines),

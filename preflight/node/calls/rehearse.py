@@ -28,8 +28,9 @@ import time
 
 from preflight.node.agent import children, strict
 from preflight.node.calls import hanging
-from preflight.node.sources import shells, tracing
-from preflight.node.sources.tail import Tail
+from preflight.node.sources import shells
+from preflight.node.sources.rehearsal import tracing
+from preflight.node.sources.rehearsal.tail import Tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
