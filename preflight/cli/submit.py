@@ -21,6 +21,8 @@ PATIENCE_SECONDS = 120.0  # until Slurm starts the job
 COMMAND_SECONDS = 30.0
 LOOK_SECONDS = 0.5
 MORE_SECONDS = 120.0  # beside the deadline of the run, until the job is ended by Slurm
+# Should we be killed, the job ends with us: this one outlives us for a moment.
+CANCEL = 'while kill -0 "$0" 2>/dev/null; do sleep 0.5; done; exec scancel "$1"'
 # The batch shell waits for the node agent's file, which nobody else can make: it lies in a folder of our own user.
 BODY = """
 waited=0
@@ -71,6 +73,9 @@ def submitted(script: Script, *, seconds: float) -> Iterator[None]:
         words = ["--parsable", f"--time={minutes}", "--output=/dev/null", "--error=/dev/null", "--no-requeue"]
         job = _ask(["sbatch", *words, str(path), *script.words]).split(";")[0].strip()
     before = dict(os.environ)
+    watcher = subprocess.Popen(
+        ["sh", "-c", CANCEL, str(os.getpid()), job], stdin=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         nodes = _nodes_of(job)
         os.environ |= {"SLURM_JOB_ID": job, "SLURM_JOB_NODELIST": nodes, SUBMITTED: job}
@@ -80,6 +85,8 @@ def submitted(script: Script, *, seconds: float) -> Iterator[None]:
         os.environ.update(before)
         with contextlib.suppress(PreflightError):
             _ask(["scancel", job])
+        watcher.kill()
+        watcher.wait(timeout=COMMAND_SECONDS)
 
 
 def _nodes_of(job: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -82,8 +84,10 @@ class Rehearsed:
 def nothing_is_left(cluster, before):
     """No job, no step, no process and no file."""
     assert cluster.lab.left_since(before, patience_s=10) == {}
-    states = cluster.check("squeue", "--noheader", "--format=%T").split()
-    assert not {*states} - {"COMPLETING"}, states
+    end = time.monotonic() + 5.0
+    while {*(states := cluster.check("squeue", "--noheader", "--format=%T").split())} - {"COMPLETING"}:
+        assert time.monotonic() < end, states
+        time.sleep(0.2)
 
 
 @pytest.mark.parametrize("text", [BY_TORCHRUN, BY_SRUN], ids=["torchrun", "srun"])
@@ -133,3 +137,16 @@ def test_a_limit_of_the_batch_shell_alone_is_named(cluster, folder):
         rehearsed = Rehearsed(cluster, folder, BY_SRUN)
     assert rehearsed.bad(), rehearsed
     assert [row[:3] for row in rehearsed.bad()] == [("limits_hold_inside_the_job", "fail", ("node2",))]
+
+
+@pytest.mark.parametrize("moment", [2.0, 6.0, 12.0])
+def test_a_killed_controller_leaves_no_job_and_no_step(cluster, folder, moment):
+    """While the job waits, while its ranks come, while they train."""
+    before = cluster.lab.residue()
+    (folder / "train.sbatch").write_text(BY_TORCHRUN.replace("{partition}", "debug"))
+    words = ["preflight", "rehearse", "--hosts=slurm", f"--python={sys.executable}", "train.sbatch"]
+    controller = cluster.lab.start(words, env=cluster.variables(), cwd=folder, stdout=subprocess.DEVNULL)
+    time.sleep(moment)
+    controller.kill()
+    controller.wait(10)
+    nothing_is_left(cluster, before)
