@@ -25,11 +25,9 @@ SEEN = "rehearsed"  # in the folder of reports: the digests of scripts that were
 
 def rehearse(values: Mapping[str, Any], command: tuple[str, ...]) -> int:
     """``preflight rehearse``: its exit code."""
+    if not values["dry_run"] and not is_told_and_agreed(values):
+        return EXIT_CODES[Verdict.SKIP]
     scripts = scripts_of(values["rehearse"])
-    if not values["dry_run"]:
-        print(notice(scripts), file=sys.stderr if values["json"] == "-" else sys.stdout)
-        if not is_agreed(scripts, is_yes=bool(values["yes"])):
-            return EXIT_CODES[Verdict.SKIP]
     if values["hosts"] == SLURM and "SLURM_JOB_ID" not in os.environ and not values["dry_run"]:
         from preflight.cli.submit import submitted
 
@@ -38,6 +36,13 @@ def rehearse(values: Mapping[str, Any], command: tuple[str, ...]) -> int:
         with submitted(scripts[0], seconds=float(values["deadline"] or SECONDS)):
             return _run(values, command)
     return _run(values, command)
+
+
+def is_told_and_agreed(values: Mapping[str, Any]) -> bool:
+    """Say what is about to happen, and ask where that has to be asked -> whether it may."""
+    scripts = scripts_of(values["rehearse"])
+    print(notice(scripts), file=sys.stderr if values["json"] == "-" else sys.stdout)
+    return is_agreed(scripts, is_yes=bool(values["yes"]))
 
 
 def _run(values: Mapping[str, Any], command: tuple[str, ...]) -> int:

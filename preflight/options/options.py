@@ -134,8 +134,7 @@ class Options:
     rehearse: tuple[str, ...] = option(
         (),
         WHAT,
-        "Run this script of the job for real at the end, with the reference program in place of its own; given once "
-        "for all nodes or once for each, with its words: 'run.sh 0'.",
+        "Run this script of the job for real at the end, with our program for its own. Repeatable.",
         RUN,
         metavar="FILE",
         is_live=True,

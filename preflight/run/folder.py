@@ -20,7 +20,6 @@ from preflight import __version__
 from preflight.errors import UsageError
 from preflight.facts.documents import Documents
 from preflight.hosts import Host, fold
-from preflight.launch.cast import writing_lines
 from preflight.ledger.choice import Choice
 from preflight.ledger.findings import EXIT_NOT_MEASURED, Verdict
 from preflight.ledger.ledger import Ledger
@@ -79,6 +78,8 @@ def rehearsal_lines(options: Options) -> list[str]:
     """Which script would be run where, for real, and which of its lines change something outside of it."""
     if options.cast is None:
         return []
+    from preflight.launch.cast import writing_lines  # here, as most runs rehearse nothing
+
     lines = []
     for script in dict.fromkeys(options.cast.scripts.values()):
         nodes = fold([name for name, own in options.cast.scripts.items() if own == script])

@@ -21,7 +21,6 @@ from preflight.facts.racks import racks_of
 from preflight.hosts import Host, fold
 from preflight.jobs.placement import JobNodes
 from preflight.measure import bench, mesh, rendezvous, streams, training
-from preflight.measure.rehearsal import whole
 from preflight.options.options import Options
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo, Proof
@@ -358,6 +357,8 @@ class Run:
     def rehearsal(self) -> Rehearsal:
         """The user's own start, for real, with the reference program in the place of theirs."""
         if self._rehearsal is None:
+            from preflight.measure.rehearsal import whole  # here, as most runs rehearse nothing
+
             self._needs_all()
             self._begin("rehearsal: running the script with the reference program in place of its own")
             seconds = self.stages.left(self.options.deadline_seconds) - whole.ENDING_SECONDS
