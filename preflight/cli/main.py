@@ -26,13 +26,12 @@ from preflight.cli.words import (
     words_of_report,
 )
 from preflight.errors import PreflightError, UsageError
-from preflight.ledger.findings import EXIT_CODES, EXIT_USAGE, Verdict
+from preflight.ledger.findings import EXIT_USAGE
 
 if TYPE_CHECKING:
     from preflight.report.language import Language
 
 LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
-EXIT_NOTHING = EXIT_CODES[Verdict.SKIP]
 GATES = ("reach", "names", "network", "software", "mesh")
 DESCRIPTION = "Will my multi-node PyTorch job start on these nodes, will it be fast, and if not, which node and why?"
 
@@ -154,10 +153,10 @@ def _run(words: argparse.Namespace) -> int:
             guess = "" if is_file else f"did you mean --hosts={meant}? "
             raise UsageError(f"run: {word!r} is not a file; {guess}words for pytest go after --")
     if words.rehearse and not words.dry_run:
-        from preflight.cli.rehearse import is_told_and_agreed
+        from preflight.cli.rehearse import DECLINED, is_told_and_agreed
 
         if not is_told_and_agreed(vars(words)):
-            return EXIT_NOTHING
+            return DECLINED
     return run_checks(vars(words), given, extra=words.pytest)
 
 

@@ -20,13 +20,14 @@ from preflight.run.history import REPORTS
 
 SLURM = "slurm"
 SECONDS = 300.0
+DECLINED = EXIT_CODES[Verdict.SKIP]  # the exit code where the person at the terminal says no
 SEEN = "rehearsed"  # in the folder of reports: the digests of scripts that were rehearsed before
 
 
 def rehearse(values: Mapping[str, Any], command: tuple[str, ...]) -> int:
     """``preflight rehearse``: its exit code."""
     if not values["dry_run"] and not is_told_and_agreed(values):
-        return EXIT_CODES[Verdict.SKIP]
+        return DECLINED
     scripts = scripts_of(values["rehearse"])
     if values["hosts"] == SLURM and "SLURM_JOB_ID" not in os.environ and not values["dry_run"]:
         from preflight.cli.submit import submitted
