@@ -92,7 +92,6 @@ class RunReport(Part, frozen=True, kw_only=True):
     mesh: Mesh | None = None
     bench: Bench | None = None
     training: Training | None = None
-    rehearsal: Rehearsal | None = None
     plan: dict[str, Any] | None = None
     stages: dict[str, Seconds] = {}
     profile: str = "standard"
@@ -100,6 +99,7 @@ class RunReport(Part, frozen=True, kw_only=True):
     changes: Changes | None = None
     not_asked: dict[str, tuple[str, ...]] = {}
     choice: Choice | None = None
+    rehearsal: Rehearsal | None = None
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -115,6 +115,8 @@ def racks(report: RunReport) -> dict[str, str]:
 def to_document(report: RunReport) -> dict[str, Any]:
     """The report as plain dicts, tuples, strings and finite numbers; ValueError names a number that is not."""
     document: dict[str, Any] = msgspec.to_builtins(report)
+    if report.rehearsal is None:
+        del document["rehearsal"]  # only a run that was asked for one has it
     if not _is_finite(document):
         raise ValueError(f"the report holds a number that is not finite: {_not_finite(document)}")
     return document
