@@ -251,7 +251,92 @@ FAULTS = {
         (SCRIPTS, "fail", ("node2",)),
         ("run.sh:4", "ended with 0"),
     ),
+    "--standalone on two nodes": Fault(
+        HEAD + f"export PATH={BIN}:$PATH\ntorchrun --standalone --nproc_per_node=1 train.py\n",
+        (RANKS, "fail", ("node1", "node2")),
+        ("--standalone on node1, node2",),
+    ),
+    "a login that ends before the script": Fault(
+        PLAIN,
+        (SCRIPTS, "fail", ("node2",)),
+        ("the login shell on node2 ended with 3 before the script began", "license expired"),
+        plant=lambda lab, _folder: lab["node2"].write_file("/root/.bash_profile", "echo license expired; exit 3\n"),
+    ),
+    "a login that prints": Fault(
+        HEAD + on_node2("conda activate x") + REST,
+        (SCRIPTS, "fail", ("node2",)),
+        ("run.sh:4",),
+        plant=lambda lab, _folder: lab["node2"].write_file("/root/.bash_profile", "echo welcome; echo news >&2\n"),
+    ),
+    "a program in PATH that cannot be run": Fault(
+        HEAD + on_node2("./prepare.sh") + REST,
+        (SCRIPTS, "fail", ("node2",)),
+        ("run.sh:4", "126", "Permission denied"),
+        plant=lambda _lab, folder: contextlib.nullcontext((folder / "prepare.sh").write_text("echo\n")),
+    ),
+    "an unset variable under set -u": Fault(
+        HEAD.replace("set -e", "set -eu") + on_node2('echo "$CLUSTER_NAME"') + REST,
+        (SCRIPTS, "fail", ("node2",)),
+        ("run.sh:4", "CLUSTER_NAME: unbound variable"),
+    ),
+    "a script that reads what nobody types": Fault(
+        HEAD + on_node2("read -r answer") + REST,
+        (SCRIPTS, "fail", ("node2",)),
+        ("run.sh:4",),
+    ),
+    "an interface that one node does not have": Fault(
+        PLAIN.replace(
+            "export MASTER_ADDR",
+            "export GLOO_SOCKET_IFNAME=eth0\n" + on_node2("export GLOO_SOCKET_IFNAME=ib0") + "export MASTER_ADDR",
+        ),
+        (TRAINING, "fail", ("node2",)),
+        ("ib0",),
+    ),
+    "a package that one node lacks": Fault(
+        PLAIN.replace("python train", on_node2("cd other") + "python train"),
+        (TRAINING, "fail", ("node2",)),
+        ("No module named helpers, which train.py imports",),
+        plant=lambda _lab, folder: with_package(folder),
+    ),
+    "a firewall in front of rank 0": Fault(
+        PLAIN,
+        (TRAINING, "fail", ("node1", "node2")),
+        ("on node2 calls", ":29500, and nobody answers"),
+        plant=lambda lab, _folder: faults.drop_incoming_high_ports(lab["node1"]),
+    ),
+    "CRLF line ends": Fault(
+        PLAIN.replace("\n", "\r\n"),
+        (RANKS, "fail", ("node1", "node2")),
+        ("which is no number",),
+    ),
+    "another torch on one node": Fault(
+        PLAIN,
+        (ALIKE, "fail", ("node1", "node2")),
+        ("torch: ", "2.1.0 on node2"),
+        plant=lambda lab, _folder: faults.torch_version(lab["node2"], "2.1.0"),
+    ),
+    "a step that fails on one node in the background": Fault(
+        HEAD + on_node2("(sleep 1; exit 9) & wait $!") + REST,
+        (SCRIPTS, "fail", ("node2",)),
+        ("run.sh:4", "with 9"),
+    ),
+    "a sitecustomize of the node's own": Fault(
+        PLAIN,
+        (TRAINING, "fail", ("node2",)),
+        ("node2",),
+        plant=lambda lab, _folder: faults.python_site(lab["node2"], "import os\nos.environ.pop('MASTER_PORT', None)\n"),
+    ),
 }
+
+
+@contextlib.contextmanager
+def with_package(folder):
+    """The program imports a package that lies beside it in one folder, and not in the other."""
+    (folder / "other").mkdir()
+    for place in (folder, folder / "other"):
+        (place / "train.py").write_text("import helpers\n" + REAL)
+    (folder / "helpers.py").write_text("")
+    yield
 
 
 @contextlib.contextmanager
@@ -277,3 +362,15 @@ def test_a_fault_is_named_at_its_node_and_line(lab, folder, name):
     assert rehearsed.code == fault.code, rehearsed
     others = {row[0] for row in rehearsed.bad()} - {fault.wanted[0]}
     assert not others, f"{rehearsed.bad()}\n{rehearsed}"
+
+
+def test_an_own_name_that_does_not_resolve_with_standalone(lab, folder):
+    """torch's agent calls its own node by its name, again and again."""
+    script = write(folder, HEAD + f"export PATH={BIN}:$PATH\ntorchrun --standalone --nproc_per_node=2 train.py\n")
+    with lab["node2"].write_file("/etc/hosts", "127.0.0.1 localhost\n"):
+        rehearsed = Rehearsed(lab, folder, script, "--hosts=node2", "--deadline=100")
+    ((check, verdict, nodes, message),) = rehearsed.bad()
+    assert (rehearsed.code, check, verdict, nodes) == (1, TRAINING, "fail", ("node2",)), rehearsed
+    assert "node2" in message
+    assert "cannot be retrieved" in message
+    assert "run.sh:5" in message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,6 +13,7 @@ from preflight.launch.cast import Script
 from preflight.redact import without_secrets
 
 MOST_CHARACTERS = 160
+NOISE = re.compile(r"bash: (?:cannot set terminal process group|no job control in this shell)|-{20,}$|\*{20,}$")
 NOT_FOUND, NOT_RUN = 127, 126
 
 
@@ -82,12 +84,18 @@ def text_at(lines: Sequence[str], number: int) -> str:
     return shown if len(shown) <= MOST_CHARACTERS else f"{shown[: MOST_CHARACTERS - 3]}..."
 
 
+def without_noise(text: str) -> list[str]:
+    """The lines of a text that say something: not those of a shell without a terminal."""
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line and not NOISE.match(line)]
+
+
 def last_words(node: NodeStory) -> str:
     """The last line that the script wrote to standard error, else to standard output."""
     if node.output is None:
         return ""
     for text in (node.output.err, node.output.out):
-        words = [line.strip() for line in text.splitlines() if line.strip()]
+        words = without_noise(text)
         if words:
             return without_secrets(words[-1])[:300]
     return ""

@@ -52,16 +52,14 @@ def _causes(story: Story, cast: Cast, sessions: Mapping[str, Mapping[str, int]])
         yield from meeting.judged(story, cast)
         return
     given = [*launchers.judged(story, cast), *alike.judged(story, cast)]
-    yield from given
     if any(not cause.is_advisory for cause in (*stopped, *given)):
+        yield from given
         return
     came = list(ranks.judged(story, cast)) if story.ranks else []
-    yield from came
-    if came:
-        return
-    met = list(meeting.judged(story, cast))
-    yield from met
-    if not met and not story.ranks:
+    met = [] if came else list(meeting.judged(story, cast))
+    # What merely differs between nodes is told where it did no harm; else the harm is.
+    yield from came or met or given
+    if not came and not met and not story.ranks:
         yield from scripts.unseen(story, cast)
 
 

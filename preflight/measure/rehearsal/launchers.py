@@ -41,6 +41,8 @@ def options(words: Sequence[str]) -> dict[str, str]:
                 found[name] = option[2]
             elif following and not following.startswith("--") and not following.endswith(".py"):
                 found[name] = following
+            else:
+                found[name] = ""
         elif words[place].endswith(".py") and place > 1:
             break
         place += 1
@@ -53,6 +55,12 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
         name: options(story.nodes[name].launched[0].launcher) for name in cast.scripts if story.nodes[name].launched
     }
     if len(given) < 2:
+        return
+    alone = tuple(name for name, held in given.items() if "standalone" in held)
+    if len(alone) > 1:
+        text = f"--standalone on {', '.join(alone)}: each node is a job of its own and trains alone"
+        fix = "leave --standalone out, and give --nnodes, --node_rank, --master_addr and --master_port"
+        yield Cause(about="ranks", nodes=alone, message=text, fix=fix, where=_places(cast, alone))
         return
     for option, what in SAME.items():
         values = {name: held[option] for name, held in given.items() if option in held}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from preflight.hosts import fold
 from preflight.jobs.outcome import Outcome, conclude
 from preflight.jobs.outcome import RankStory as JobRank
-from preflight.jobs.rehearsal.over import FAILED
+from preflight.jobs.rehearsal.lines import last_words
+from preflight.jobs.rehearsal.over import ENDED, FAILED
 from preflight.jobs.rehearsal.story import Process, RankStory, Story
 from preflight.launch.cast import Cast
 from preflight.launch.job import Job, Placement
@@ -19,6 +21,7 @@ from preflight.results.rehearsal import Cause
 EARLY = ("arrived", "numbered")
 ALONE = (*EARLY, "import")
 DONE = "done"
+TORCH_LOG = re.compile(r"^\[?[WEI]\d{4} [^\]]*\] (?:\[c10d\] )?")
 
 
 def failed_alone(story: Story) -> bool:
@@ -47,7 +50,7 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
                 where=places(cast, nodes),
             )
             return
-    if not story.ranks:
+    if story.why_over not in ("", ENDED):
         yield from waiting(story, cast)
 
 
@@ -102,7 +105,7 @@ def calls(story: Story) -> Iterator[tuple[str, str]]:
 
 
 def waiting(story: Story, cast: Cast) -> Iterator[Cause]:
-    """The launchers that wait for each other, where no rank has come yet."""
+    """The launchers that started no rank: what they call without an answer, else what they said last."""
     calling = dict(calls(story))
     for name, text in calling.items():
         fix = (
@@ -115,15 +118,19 @@ def waiting(story: Story, cast: Cast) -> Iterator[Cause]:
             fix=fix,
             where=places(cast, (name,)),
         )
-    waits = [name for name in cast.scripts if story.nodes[name].launched and story.nodes[name].code is None]
-    others = [name for name in cast.scripts if name not in waits]
+    nodes = [story.nodes[name] for name in cast.scripts]
+    waits = [node for node in nodes if node.launched and node.code is None and not node.ranks]
+    others = [node.node for node in nodes if not node.launched and not node.ranks]
     if calling or not waits or story.why_over == FAILED:
         return
-    for_whom = f", for {fold(others)}" if others else ", each for the others"
-    message = f"the launchers on {fold(waits)} wait{for_whom}; no rank was started in {story.seconds:.0f} s"
-    nodes = tuple(others or waits)
-    where = places(cast, nodes)
-    yield Cause(about="training", nodes=nodes, message=message + _at(where), where=where)
+    names = [node.node for node in waits]
+    guilty = tuple(others or names)
+    for_whom = f", for {fold(others)}" if others else ""
+    said = next(filter(None, map(last_words, waits)), "")
+    said = f"; it says: {TORCH_LOG.sub('', said)}" if said else ""
+    message = f"the launcher on {fold(names)} waits{for_whom}, and started no rank in {story.seconds:.0f} s{said}"
+    where = places(cast, guilty)
+    yield Cause(about="training", nodes=guilty, message=message + _at(where), where=where)
 
 
 def places(cast: Cast, nodes: Sequence[str]) -> tuple[tuple[str, int], ...]:

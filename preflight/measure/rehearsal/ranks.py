@@ -49,10 +49,15 @@ def _unnumbered(ranks: Sequence[RankStory], cast: Cast) -> Cause:
     by_accelerate = any(name.startswith("ACCELERATE_") for rank in ranks for name in rank.arrived.variables)
     program = program_of(ranks[0])
     what = "accelerate started it as one process" if by_accelerate else "no RANK reaches it, and no launcher numbers it"
-    if _is_of_batch_shell(ranks[0]):
+    value = ranks[0].arrived.variables.get("RANK", "")
+    if value:
+        what = f"its RANK is {value!r}, which is no number"
+    elif _is_of_batch_shell(ranks[0]):
         what = "the batch shell started it, on its own node alone, and no step of srun"
     fix = (
-        "start it with `srun`"
+        "`sed -i 's/\\r$//'` on the script: its lines end as those of Windows do"
+        if value.endswith("\r")
+        else "start it with `srun`"
         if _is_of_batch_shell(ranks[0])
         else "write distributed_type: MULTI_GPU, num_machines and num_processes into its file, or start with torchrun"
         if by_accelerate

@@ -8,7 +8,16 @@ from collections.abc import Iterator
 import msgspec
 
 from preflight.hosts import fold
-from preflight.jobs.rehearsal.lines import NOT_FOUND, NOT_RUN, Line, failed_lines, last_line, last_words, text_at
+from preflight.jobs.rehearsal.lines import (
+    NOT_FOUND,
+    NOT_RUN,
+    Line,
+    failed_lines,
+    last_line,
+    last_words,
+    text_at,
+    without_noise,
+)
 from preflight.jobs.rehearsal.story import NodeStory, Story
 from preflight.launch.cast import Cast, Script
 from preflight.redact import without_secrets
@@ -65,7 +74,8 @@ def _is_over_before(node: NodeStory) -> bool:
 
 def _before_script(node: NodeStory) -> Cause:
     """The login ended, or went on to something else, before the script's first line."""
-    words = (node.output.err_before or node.output.out_before).strip().splitlines() if node.output else []
+    said = (node.output.err_before, node.output.out_before) if node.output else ()
+    words = next(filter(None, map(without_noise, said)), [])
     last = f": {without_secrets(words[-1])[:200]}" if words else ""
     how = f"ended with {node.code}" if node.code is not None else "did not come to its command"
     return Cause(

@@ -68,7 +68,7 @@ def is_of(name: str, listed: Iterable[str]) -> bool:
 def numbered(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the variables that number this process as a rank; () where nothing does."""
     for rank, size, local, shown_by in NUMBERS:
-        if environ.get(rank, "").isdigit() and (not shown_by or shown_by in environ):
+        if environ.get(rank) and (not shown_by or shown_by in environ):
             return rank, size, local
     return ()
 

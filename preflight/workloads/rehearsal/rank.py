@@ -46,7 +46,7 @@ def rehearse(given: dict[str, Any], records: Records) -> None:
     missing_program = lacks(*given["program"])
     if missing_program:
         raise RuntimeError(missing_program)
-    if not given["names"] or given["names"][0] == "LOCAL_RANK":
+    if not given["names"] or given["names"][0] == "LOCAL_RANK" or not os.environ[given["names"][0]].isdigit():
         raise RuntimeError("nothing numbers this process: it would train alone")
     chosen = take_numbers(given["names"], given["fallback"])
     missing = [name for name in OF_A_JOB if not os.environ.get(name)]
@@ -62,7 +62,8 @@ def rehearse(given: dict[str, Any], records: Records) -> None:
 
 def main() -> int:
     """The life of one rank: its result is in the records."""
-    records = Records(rank=int(os.environ.get("RANK", "-1")))
+    number = os.environ.get("RANK", "")
+    records = Records(rank=int(number) if number.isdigit() else -1)
     try:
         rehearse(json.loads(os.environ["PREFLIGHT_SETTINGS"]), records)
         records.stage("done")

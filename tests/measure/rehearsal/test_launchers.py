@@ -25,6 +25,13 @@ def test_the_same_number_on_two_nodes_is_named():
     assert cause.where == (("run.sh", 4),)
 
 
+def test_nodes_that_are_jobs_of_their_own_are_named():
+    """--standalone is for one node."""
+    (cause,) = causes(torchrun(0, standalone="1"), torchrun(1, standalone="1"))
+    assert cause.nodes == ("node1", "node2")
+    assert "trains alone" in cause.message
+
+
 def test_an_id_that_each_node_draws_is_named():
     """$RANDOM."""
     (cause,) = causes(torchrun(0, rdzv_id="31"), torchrun(1, rdzv_id="7"))
@@ -35,4 +42,4 @@ def test_an_id_that_each_node_draws_is_named():
 def test_options_are_read_in_both_spellings():
     """Up to the program, whose own options are none of the launcher's."""
     words = ("python", "torchrun", "--nproc-per-node", "2", "--rdzv_id=3", "--standalone", "train.py", "--nnodes=9")
-    assert options(words) == {"nproc-per-node": "2", "rdzv-id": "3"}
+    assert options(words) == {"nproc-per-node": "2", "rdzv-id": "3", "standalone": ""}

@@ -46,9 +46,9 @@ def test_an_address_of_another_machine_is_named():
 def test_launchers_that_wait_for_a_node_are_told():
     """No rank has come; what calls and has no answer is named first."""
     waits = node("node1", code=None, words=torchrun(0))
-    (cause,) = judged(story(waits, node("node2", code=None, lines=((2, 0),))), cast())
+    (cause,) = judged(story(waits, node("node2", code=None, lines=((2, 0),)), why="still"), cast())
     assert cause.nodes == ("node2",)
-    assert cause.message.startswith("the launchers on node1 wait, for node2")
+    assert cause.message.startswith("the launcher on node1 waits, for node2")
     waits.processes = (Process(5, 1, "S", "python torchrun", (Socket("10.0.0.9:29500", "connecting"),)),)
-    (cause,) = judged(story(waits, node("node2", code=None)), cast())
+    (cause,) = judged(story(waits, node("node2", code=None), why="still"), cast())
     assert "`python torchrun` on node1 calls 10.0.0.9:29500, and nobody answers" in cause.message
