@@ -17,6 +17,8 @@ ENDED, FAILED, STILL = "ended", "failed", "still"
 def why_over(story: Story, cast: Cast, now: float) -> str:
     """One of the words above, "" while it goes on; `now` is in seconds of a monotonic clock."""
     nodes = story.nodes
+    if any(node.stray for node in nodes.values()):
+        return FAILED
     quiet = now - max(node.moved for node in nodes.values())
     started = [nodes[name] for name in cast.scripts]
     has_ended = all(node.code is not None or node.failure for node in started)

@@ -170,6 +170,7 @@ class NodeStory:
     ranks: dict[str, RankStory] = field(default_factory=dict)
     processes: tuple[Process, ...] = ()
     output: Output | None = None
+    stray: str = ""  # the command line of a real program that ran here
     failure: str = ""  # why nothing more was heard
     moved: float = field(default_factory=time.monotonic)
 
@@ -199,6 +200,10 @@ class NodeStory:
 
     def _take_processes(self, event: dict[str, Any]) -> None:
         self.processes = replies.read(self.node, tuple[Process, ...], event["processes"], "processes")
+
+    def _take_stray(self, event: dict[str, Any]) -> None:
+        self.stray = self.stray or replies.read(self.node, str, event["stray"], "stray")[:400]
+        self.moved = time.monotonic()
 
     def _take_output(self, event: dict[str, Any]) -> None:
         self.output = replies.read(self.node, Output, event["output"], "output")
@@ -254,6 +259,7 @@ TAKERS = {
     "notes": NodeStory._take_notes,  # noqa: SLF001
     "ended": NodeStory._take_ended,  # noqa: SLF001
     "processes": NodeStory._take_processes,  # noqa: SLF001
+    "stray": NodeStory._take_stray,  # noqa: SLF001
     "output": NodeStory._take_output,  # noqa: SLF001
 }
 

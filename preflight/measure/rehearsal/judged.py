@@ -44,6 +44,10 @@ def not_run(cast: Cast) -> Rehearsal | None:
 
 def _causes(story: Story, cast: Cast, sessions: Mapping[str, Mapping[str, int]]) -> Iterator[Cause]:
     """What was given wrongly comes first, then what follows from it only where nothing came before."""
+    strays = list(scripts.stray(story, cast))
+    yield from strays
+    if strays:
+        return
     stopped = list(scripts.judged(story, cast))
     yield from stopped
     yield from limits.judged(story, cast, sessions)
@@ -51,7 +55,7 @@ def _causes(story: Story, cast: Cast, sessions: Mapping[str, Mapping[str, int]])
     if not any(not cause.is_advisory for cause in stopped) and meeting.failed_alone(story) and not _unnumbered(story):
         yield from meeting.judged(story, cast)
         return
-    given = [*launchers.judged(story, cast), *alike.judged(story, cast)]
+    given = list(launchers.judged(story, cast)) or list(alike.judged(story, cast))
     if any(not cause.is_advisory for cause in (*stopped, *given)):
         yield from given
         return

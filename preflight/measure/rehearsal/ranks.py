@@ -50,7 +50,7 @@ def _unnumbered(ranks: Sequence[RankStory], cast: Cast) -> Cause:
     program = program_of(ranks[0])
     what = "accelerate started it as one process" if by_accelerate else "no RANK reaches it, and no launcher numbers it"
     value = ranks[0].arrived.variables.get("RANK", "")
-    if value:
+    if value and not value.isdigit():
         what = f"its RANK is {value!r}, which is no number"
     elif _is_of_batch_shell(ranks[0]):
         what = "the batch shell started it, on its own node alone, and no step of srun"

@@ -38,6 +38,7 @@ HIDDEN = (
     (r"\bPYTHONPATH=(?!\S*\$\{?PYTHONPATH)", "`:$PYTHONPATH` behind what PYTHONPATH is set to"),
     (r"\bmpi(?:run|exec)\b(?=.*\s-x\s)(?!.*PYTHONPATH)", "-x PYTHONPATH"),
 )
+LOGINS = frozenset({"ssh", "rsh", "pdsh", "clush", "pssh", "parallel-ssh", "kubectl"})  # they hand no variable on
 MAYBE_HIDDEN = (
     (r"^\s*(?:export\s+)?PYTHONPATH=(?!\S*\$\{?PYTHONPATH)", "`:$PYTHONPATH` behind what PYTHONPATH is set to"),
     (r"\bunset\s+PYTHONPATH\b", "no `unset PYTHONPATH`"),
@@ -163,6 +164,11 @@ def refused(cast: Cast) -> Iterator[Cause]:
         lines = script.text.splitlines()
         places = {plan.where.line for plan in cast.plans if plan.where.file == script.name}
         sure = [(line, words) for line in sorted(places) for words in _hiding(text_at(lines, line))]
+        sure += [
+            (plan.where.line, "PYTHONPATH=$PYTHONPATH before the command for the other node")
+            for plan in cast.plans
+            if plan.where.file == script.name and plan.wraps & LOGINS and "PYTHONPATH" not in plan.command
+        ]
         # An assignment of its own line takes our folder away from every command behind it.
         for number, text in enumerate(lines, 1):
             if re.search(MAYBE_HIDDEN[0][0], text):
@@ -179,6 +185,19 @@ def refused(cast: Cast) -> Iterator[Cause]:
 
 def _hiding(text: str) -> list[str]:
     return [words for pattern, words in HIDDEN if re.search(pattern, text)]
+
+
+def stray(story: Story, cast: Cast) -> Iterator[Cause]:
+    """The real program that ran without our hook, until it was seen and ended."""
+    for name, node in story.nodes.items():
+        if node.stray:
+            script = cast.scripts.get(name)
+            line = last_line(node, script) if script else None
+            at = f" at {line.command}" if line else ""
+            where = ((line.file, line.line),) if line else ()
+            message = f"the real program ran on {name} without our hook{at}, and was ended: `{node.stray}`"
+            fix = "start it so that PYTHONPATH reaches it, for the rehearsal"
+            yield Cause(about="ranks", nodes=(name,), message=message, fix=fix, where=where, is_unmeasured=True)
 
 
 def unseen(story: Story, cast: Cast) -> Iterator[Cause]:

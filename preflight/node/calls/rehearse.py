@@ -45,6 +45,7 @@ HEAD_BYTES = 8 << 10
 MOST_SENT = 4000  # rows and notes of one look
 GRACE_SECONDS = 0.7
 SURE_SECONDS = 0.3
+STRAY_SECONDS = 3.0  # by then a rank has left its first note
 START = """
 printf '{mark}\\n'; printf '{mark}\\n' >&2
 {path}export PYTHONPATH={hook}"${{PYTHONPATH:+:$PYTHONPATH}}"
@@ -117,6 +118,9 @@ class Rehearsal:
         mark = os.urandom(8).hex()
         self.mark = f"preflight-{mark}"
         self.streams = {"out": Output(self.mark.encode()), "err": Output(self.mark.encode())}
+        self.programs = frozenset(arguments["settings"].get("programs", ()))
+        self.seen: dict[int, float] = {}  # processes that may be ranks: since when
+        self.noted: set[int] = set()  # and those that have the hook
         self.trace = Tail(os.path.join(self.scratch, "trace"))
         self.made: list[str] = []  # folders of launchers, which they leave behind
         self.notes = Tail(os.path.join(self.scratch, "ranks"))
@@ -220,6 +224,8 @@ class Rehearsal:
         rows = [found for _, line in self.trace.lines() for found in [tracing.row(line)] if found]
         notes: list[Any] = [[name, strict.strict_json(line)] for name, line in self.notes.lines()]
         self.made += [note["made"] for _, note in notes if "made" in note]
+        self.noted |= {int(note["pid"]) for _, note in notes if "pid" in note}
+        self._end_strays()
         for start in range(0, len(rows), MOST_SENT):
             self.channel.emit({"rows": rows[start : start + MOST_SENT]})
         for start in range(0, len(notes), MOST_SENT):
@@ -227,6 +233,19 @@ class Rehearsal:
         if code is not None and self.child is not None:
             self.channel.emit({"ended": code, "shell": self.child.pid, "at": time.time()})
             self.child = None
+
+    def _end_strays(self) -> None:
+        """End what runs the user's own program without our hook: that is the training itself."""
+        now = time.monotonic()
+        for pid in children.descendants(os.getpid()) if self.programs else ():
+            words = hanging.text_of(f"/proc/{pid}/cmdline").split("\0")
+            main = next((word for word in words[1:] if word and not word.startswith("-")), "")
+            if not os.path.basename(words[0]).startswith("python") or os.path.basename(main) not in self.programs:
+                continue
+            own = {pid, *map(int, _pids_inside(pid))}
+            if not own & self.noted and now - self.seen.setdefault(pid, now) > STRAY_SECONDS:
+                self.channel.emit({"stray": " ".join(words)[:400].strip()})
+                children.kill_all([pid], signal.SIGKILL)
 
     def finish(self) -> None:
         """Say what is still there and what was printed, then end it."""
@@ -305,6 +324,12 @@ def processes(pids: set[int]) -> list[dict[str, Any]]:
         for each in hanging.everybody("/proc")
         if each["pid"] in pids
     ][:256]
+
+
+def _pids_inside(pid: int) -> list[str]:
+    """The numbers that a process has in the namespaces below ours."""
+    lines = hanging.text_of(f"/proc/{pid}/status").splitlines()
+    return next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [])
 
 
 def _text_of(path: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.measure.rehearsal.scripts import judged, refused, unseen
+from preflight.measure.rehearsal.scripts import judged, refused, stray, unseen
 from tests.measure.rehearsal.stories import cast, node, rank, story, torchrun
 
 GOOD = node("node1", rank(0, "node1"), words=torchrun(0))
@@ -67,6 +67,7 @@ def test_a_login_that_does_not_come_to_the_script_is_named():
         ("docker run --gpus all image torchrun --nnodes=2 train.py", "-e PYTHONPATH"),
         ("srun --export=NONE torchrun --nnodes=2 train.py", "--export=ALL"),
         ("mpirun -np 2 -H node1,node2 -x NCCL_DEBUG python train.py", "-x PYTHONPATH"),
+        ("ssh node2 torchrun --nnodes=2 --node_rank=1 --master_addr=node1 train.py", "PYTHONPATH=$PYTHONPATH"),
         ("env -i torchrun --nnodes=2 train.py", "env -i"),
         ("export PYTHONPATH=/srv\ntorchrun --nnodes=2 train.py", ":$PYTHONPATH"),
     ],
@@ -90,6 +91,14 @@ def test_what_would_start_the_real_program_is_not_run(line, words):
 def test_a_start_that_our_hook_reaches_is_run(line):
     """It has the words already, or the command is another one."""
     assert list(refused(cast(line + "\n"))) == []
+
+
+def test_a_real_program_that_ran_is_told_and_not_measured():
+    """It was seen on its node, and ended."""
+    broken = node("node2", code=None)
+    broken.stray = "python train.py"
+    (cause,) = stray(story(GOOD, broken), cast())
+    assert (cause.nodes, cause.is_unmeasured, cause.where) == (("node2",), True, (("run.sh", 4),))
 
 
 def test_a_start_of_which_no_rank_reports_is_not_measured():

@@ -92,3 +92,12 @@ def test_a_script_that_ignores_term_is_ended(wire, started):
     assert is_seen(tag)
     stopped(wire, number)
     assert is_gone(tag)
+
+
+def test_the_real_program_without_the_hook_is_ended(wire, started, tmp_path):
+    """It is told with its command line."""
+    (tmp_path / "train.py").write_text("import time\ntime.sleep(60)\n")
+    number = started(f"{sys.executable} -I train.py\n", settings={"programs": ["train.py"]})
+    assert "train.py" in until(wire, "stray")[-1]["stray"]
+    until(wire, "ended")
+    stopped(wire, number)
