@@ -45,7 +45,7 @@ HEAD_BYTES = 8 << 10
 MOST_SENT = 4000  # rows and notes of one look
 GRACE_SECONDS = 0.7
 SURE_SECONDS = 0.3
-STRAY_SECONDS = 3.0  # by then a rank has left its first note
+STRAY_SECONDS = 8.0  # by then a rank has left its first note, which it does before it imports torch
 START = """
 printf '{mark}\\n'; printf '{mark}\\n' >&2
 {path}export PYTHONPATH={hook}"${{PYTHONPATH:+:$PYTHONPATH}}"
@@ -118,7 +118,8 @@ class Rehearsal:
         mark = os.urandom(8).hex()
         self.mark = f"preflight-{mark}"
         self.streams = {"out": Output(self.mark.encode()), "err": Output(self.mark.encode())}
-        self.programs = frozenset(arguments["settings"].get("programs", ()))
+        programs = arguments["settings"].get("programs", ())
+        self.programs = frozenset(programs if len(programs) == 1 else ())  # of several one may only prepare
         self.seen: dict[int, float] = {}  # processes that may be ranks: since when
         self.noted: set[int] = set()  # and those that have the hook
         self.trace = Tail(os.path.join(self.scratch, "trace"))
