@@ -66,7 +66,22 @@ def _of_node(node: NodeStory, script: Script, story: Story) -> Iterator[Cause]:
     elif _is_over_before(node):
         yield _before_script(node)
     else:
+        yield from _of_file(node, script)
         yield from _of_script(node, script, story)
+
+
+def _of_file(node: NodeStory, script: Script) -> Iterator[Cause]:
+    """The node lacks the script, or has another text under its name. What is submitted is copied by the scheduler."""
+    if node.began is None or script.is_batch:
+        return
+    what = ""
+    if node.began.path != script.path:
+        what = f"{script.path} is not on {NODE}: the text from here was run there, in {node.began.folder}"
+    elif node.began.differs:
+        what = f"{script.path} on {NODE} is not the file that was given: that of the node was run"
+    if what:
+        fix = f"bring {script.name} to the same path on every node (scp, or a shared folder)"
+        yield Cause(about="scripts", nodes=(), message=what, fix=fix, is_advisory=True)
 
 
 def _is_over_before(node: NodeStory) -> bool:

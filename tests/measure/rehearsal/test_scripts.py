@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from preflight.measure.rehearsal.scripts import judged, refused, stray, unseen
@@ -52,6 +53,22 @@ def test_a_script_that_ends_before_the_launch_is_named():
     (cause,) = judged(story(GOOD, node("node2", lines=((2, 0),))), cast())
     assert cause.nodes == ("node2",)
     assert "ended with 0 at run.sh:2" in cause.message
+
+
+def test_a_script_that_a_node_lacks_is_a_warning():
+    """Or has with another text: which of the two was run is said."""
+    lacks, differs = (
+        node("node2", rank(1, "node2"), words=torchrun(1)),
+        node("node2", rank(1, "node2"), words=torchrun(1)),
+    )
+    lacks.began = msgspec.structs.replace(lacks.began, path="/dev/shm/preflight-1/run.sh")
+    lacks.rows = []
+    differs.began = msgspec.structs.replace(differs.began, differs=True)
+    (cause,) = judged(story(GOOD, lacks), cast())
+    assert (cause.nodes, cause.is_advisory) == (("node2",), True)
+    assert cause.message == "/srv/run.sh is not on node2: the text from here was run there, in /srv"
+    (cause,) = judged(story(GOOD, differs), cast())
+    assert cause.message.endswith("that of the node was run")
 
 
 def test_a_login_that_does_not_come_to_the_script_is_named():
