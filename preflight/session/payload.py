@@ -72,6 +72,7 @@ NOT_AT_FIRST = tuple(
         "sources.gpus.vendor",
         "sources.rank_files",
         "sources.rehearsal",
+        "sources.rehearsal.output",
         "sources.rehearsal.tail",
         "sources.rehearsal.tracing",
         "sources.scrubbed",

@@ -24,7 +24,9 @@ def why_over(story: Story, cast: Cast, now: float) -> str:
     has_ended = all(node.code is not None or node.failure for node in started)
     if has_ended and all(rank.is_over for rank in story.ranks) and quiet > QUIET_SECONDS:
         return ENDED
-    has_failed = any(rank.error for rank in story.ranks) or any(node.code or node.failure for node in started)
+    has_failed = any(rank.error for rank in story.ranks) or any(
+        node.failure or (node.code and not story.has_trained) for node in started
+    )
     began = any(node.launched or node.ranks for node in nodes.values())
     has_failed = has_failed or any(
         began and node.code == 0 and not node.launched and not node.ranks for node in started if len(started) > 1

@@ -277,3 +277,10 @@ class Story:
     def ranks(self) -> list[RankStory]:
         """Every rank that came, by node and by number."""
         return [rank for node in self.nodes.values() for rank in sorted(node.ranks.values(), key=lambda r: r.rank)]
+
+    @property
+    def has_trained(self) -> bool:
+        """Whether as many ranks as were told came to their end, and no other is left."""
+        ranks = self.ranks
+        wanted = max((rank.world_size for rank in ranks), default=0)
+        return bool(ranks) and all(rank.stage == "done" for rank in ranks) and len({r.rank for r in ranks}) >= wanted

@@ -76,7 +76,7 @@ def unjudged(story: Story, cast: Cast, causes: tuple[Cause, ...]) -> dict[str, d
     broken = {cause.about: cause for cause in reversed(causes) if not cause.is_advisory}
     first = next((about for about in ABOUT if about in broken), "")
     found: dict[str, dict[str, str]] = {}
-    is_whole = bool(story.ranks) and all(rank.stage == "done" for rank in story.ranks)
+    is_whole = story.has_trained
     for name in cast.nodes:
         came = any(rank.node == name and rank.arrived.names for rank in story.ranks)
         for about in ABOUT[1:]:

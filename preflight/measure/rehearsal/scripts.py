@@ -108,7 +108,7 @@ def _of_script(node: NodeStory, script: Script, story: Story) -> Iterator[Cause]
     has_own_reason = any(rank.error for rank in story.ranks) and bool(node.ranks)
     others = any(other.launched or other.ranks for other in story.nodes.values())
     if node.code and not has_own_reason:
-        yield _stopped(node, stopped)
+        yield _stopped(node, stopped, has_trained=story.has_trained)
         failed = [line for line in failed if line != stopped]
     if node.code == 0 and not node.ranks and not node.launched and others and stopped:
         yield Cause(
@@ -128,16 +128,18 @@ def _of_script(node: NodeStory, script: Script, story: Story) -> Iterator[Cause]
         )
 
 
-def _stopped(node: NodeStory, line: Line | None) -> Cause:
+def _stopped(node: NodeStory, line: Line | None, *, has_trained: bool) -> Cause:
     at = f"at {line.command}" if line else "at a line that its shell does not tell"
     status = line.status if line and line.status > 0 else node.code or 0
     words = _words(node, line)
     ended = f" with {status}" + ("" if status == node.code else f", and ended with {node.code}")
+    after = "; the ranks were done by then, and what follows may need what the training writes" if has_trained else ""
     return Cause(
         about="scripts",
         nodes=(),
-        message=f"the script on {NODE} stopped {at}{ended}" + (f": {words}" if words else ""),
+        message=f"the script on {NODE} stopped {at}{ended}" + (f": {words}" if words else "") + after,
         fix=_fix(status, line),
+        is_advisory=has_trained,
         where=((line.file, line.line),) if line else (),
     )
 
@@ -224,6 +226,8 @@ def unseen(story: Story, cast: Cast) -> Iterator[Cause]:
         where = f"{script.name}:{found[0]}" if found else line.command if line else script.name
         if ACTORS.search(script.text):
             message = f"{script.name} starts actors and no ranks: whether the nodes joined is all that was rehearsed"
+        elif node.code is None and not node.launched and line:
+            message = f"the script on {name} was still at {line.command} when the time was over"
         elif node.launched:
             message = f"no rank reported on {name}, though {_shown(node)} was started at {where}"
         else:

@@ -30,6 +30,7 @@ from preflight.node.agent import children, strict
 from preflight.node.calls import hanging
 from preflight.node.sources import shells
 from preflight.node.sources.rehearsal import tracing
+from preflight.node.sources.rehearsal.output import Held, Output, text_of
 from preflight.node.sources.rehearsal.tail import Tail
 
 TYPE_CHECKING = False
@@ -40,11 +41,10 @@ if TYPE_CHECKING:
     from preflight.node.agent.channel import Channel
 
 LOOK_SECONDS = 0.2
-KEPT_BYTES = 64 << 10
-HEAD_BYTES = 8 << 10
 MOST_SENT = 4000  # rows and notes of one look
 GRACE_SECONDS = 0.7
 SURE_SECONDS = 0.3
+SEARCH_SECONDS = 1.0
 STRAY_SECONDS = 8.0  # by then a rank has left its first note, which it does before it imports torch
 START = """
 printf '{mark}\\n'; printf '{mark}\\n' >&2
@@ -54,55 +54,6 @@ export PREFLIGHT_REHEARSAL=1
 for folder in {folders}; do cd "$folder" 2>/dev/null && break; done
 exec {command}
 """
-
-
-class Output:
-    """What the script prints on one of its streams: the first words and the last."""
-
-    def __init__(self, mark: bytes) -> None:
-        self.mark = mark
-        self.before = b""  # by what a login starts
-        self.head = b""
-        self.tail = b""
-        self.has_begun = False
-
-    def take(self, data: bytes) -> None:
-        """Some more of it."""
-        if not self.has_begun:
-            self.before += data
-            before, found, data = self.before.partition(self.mark + b"\n")
-            if not found:
-                self.before = self.before[-KEPT_BYTES:]
-                return
-            self.before, self.has_begun = before[-HEAD_BYTES:], True
-        room = HEAD_BYTES - len(self.head)
-        self.head += data[:room]
-        self.tail = (self.tail + data[room:])[-KEPT_BYTES:] if room < len(data) else self.tail
-
-    def text(self) -> str:
-        """The words, those in the middle left out."""
-        return (self.head + self.tail).decode("utf-8", "replace")
-
-
-class Held:
-    """The script in a batch shell that waits for it, with its output and its exit code in files of our folder."""
-
-    def __init__(self, scratch: str, job: str, streams: dict[str, Output]) -> None:
-        self.scratch = scratch
-        self.streams = streams
-        self.tails = {name: Tail(os.path.join(scratch, f"{name}-{job}")) for name in streams}
-        self.pid = 0
-        self.job = job
-        with open(os.path.join(scratch, f"go-{job}"), "w"):
-            pass
-
-    def poll(self) -> int | None:
-        """Its exit code, once it has ended."""
-        for name, tail in self.tails.items():
-            for _, line in tail.lines():
-                self.streams[name].take(line + b"\n")
-        code = _text_of(os.path.join(self.scratch, f"code-{self.job}")) or ""
-        return int(code) if code.strip().isdigit() and code.endswith("\n") else None
 
 
 class Rehearsal:
@@ -120,6 +71,7 @@ class Rehearsal:
         self.streams = {"out": Output(self.mark.encode()), "err": Output(self.mark.encode())}
         programs = arguments["settings"].get("programs", ())
         self.programs = frozenset(programs if len(programs) == 1 else ())  # of several one may only prepare
+        self.next_search = 0.0
         self.seen: dict[int, float] = {}  # processes that may be ranks: since when
         self.noted: set[int] = set()  # and those that have the hook
         self.trace = Tail(os.path.join(self.scratch, "trace"))
@@ -144,7 +96,7 @@ class Rehearsal:
 
     def start(self, start: dict[str, Any]) -> None:
         """Start the script as its user would, in a session of its own."""
-        own = _text_of(start["path"])
+        own = text_of(start["path"])
         path = start["path"] if own is not None else self._write(os.path.basename(start["path"]), start["text"])
         folder = next((folder for folder in map(os.path.expanduser, start["folders"]) if os.path.isdir(folder)), "/")
         words = [*start["shell"], path, *start["words"]]
@@ -238,7 +190,10 @@ class Rehearsal:
     def _end_strays(self) -> None:
         """End what runs the user's own program without our hook: that is the training itself."""
         now = time.monotonic()
-        for pid in children.descendants(os.getpid()) if self.programs else ():
+        if not self.programs or now < self.next_search:
+            return
+        self.next_search = now + SEARCH_SECONDS
+        for pid in children.descendants(os.getpid()):
             words = hanging.text_of(f"/proc/{pid}/cmdline").split("\0")
             main = next((word for word in words[1:] if word and not word.startswith("-")), "")
             if not os.path.basename(words[0]).startswith("python") or os.path.basename(main) not in self.programs:
@@ -331,15 +286,6 @@ def _pids_inside(pid: int) -> list[str]:
     """The numbers that a process has in the namespaces below ours."""
     lines = hanging.text_of(f"/proc/{pid}/status").splitlines()
     return next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [])
-
-
-def _text_of(path: str) -> str | None:
-    """The text of the node's own file of that path; None where there is none."""
-    try:
-        with open(path, encoding="utf-8", errors="replace", newline="") as file:
-            return file.read()
-    except OSError:
-        return None
 
 
 def _more_path() -> str:

@@ -27,6 +27,17 @@ def test_the_command_is_named_that_ended_a_script():
     assert cause.message.endswith(": conda: command not found")
 
 
+def test_what_fails_behind_the_training_is_a_warning():
+    """It may need what the reference job did not write."""
+    nodes = (
+        node("node1", rank(0, "node1"), words=torchrun(0)),
+        node("node2", rank(1, "node2"), code=1, words=torchrun(1)),
+    )
+    (cause,) = judged(story(*nodes), cast())
+    assert cause.is_advisory
+    assert "the ranks were done by then" in cause.message
+
+
 def test_a_trap_for_the_exit_is_not_the_line():
     """What runs behind the failure has its status before it."""
     (cause,) = judged(story(GOOD, node("node2", code=1, lines=((2, 0), (3, 0), (1, 1)))), cast())
@@ -122,5 +133,9 @@ def test_a_start_of_which_no_rank_reports_is_not_measured():
     """Actors of Ray are no ranks, and that is said."""
     nodes = [node(name) for name in ("node1", "node2")]
     assert all(cause.is_unmeasured for cause in unseen(story(*nodes), cast()))
+    late = story(node("node1", code=None, lines=((2, 0),)), node("node2", code=None, lines=((2, 0),)))
+    assert [cause.message for cause in unseen(late, cast())] == [
+        f"the script on {name} was still at run.sh:2 (`cd /srv`) when the time was over" for name in late.nodes
+    ]
     (cause, _) = unseen(story(*nodes), cast("ray start --head\npython serve.py\n"))
     assert "starts actors and no ranks" in cause.message
