@@ -20,12 +20,12 @@ def _lines(rehearsal: Rehearsal) -> Iterator[str]:
     for script in rehearsal.scripts:
         ended = "still running" if script.code is None else f"ended with {script.code}"
         yield printable(f"# {script.node}: {script.file} in {script.folder}, last at line {script.line}, {ended}")
-    yield f"# {counted(len(rehearsal.ranks), 'rank')}, {rehearsal.backend}; seconds of each stage:"
+    yield f"# {counted(len(rehearsal.ranks), 'rank')}, {printable(rehearsal.backend)}; seconds of each stage:"
     if rehearsal.ranks:
         from tabulate import tabulate  # here, as it takes 40 ms to import
 
         rows = [
-            [str(rank.rank), printable(rank.node), rank.stage]
+            [str(rank.rank), printable(rank.node), printable(rank.stage)]
             + [f"{rank.seconds[stage]:.1f}" if stage in rank.seconds else "" for stage in STAGES]
             for rank in rehearsal.ranks
         ]
