@@ -124,15 +124,25 @@ class Blame(PreflightError, AssertionError):
     """What a check measured does not hold, because of the nodes named.
 
     ``fix`` is one command or sentence; an empty one means the ``Fix:`` of the check's docstring. ``is_advisory`` makes
-    it a warning though the check is not advisory: where this job can live with it.
+    it a warning though the check is not advisory: where this job can live with it. ``where`` are lines of the user's
+    files.
     """
 
-    def __init__(self, message: str, *, nodes: Iterable[str], fix: str = "", is_advisory: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        nodes: Iterable[str],
+        fix: str = "",
+        is_advisory: bool = False,
+        where: Iterable[tuple[str, int]] = (),
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.nodes = tuple(nodes)
         self.fix = fix
         self.is_advisory = is_advisory
+        self.where = tuple(where)
 
 
 class BlameMany(PreflightError, AssertionError):
@@ -158,7 +168,8 @@ def _merged(blames: list[Blame], nodes: list[str]) -> Blame:
     messages = dict.fromkeys(blame.message for blame in blames)
     fixes = dict.fromkeys(blame.fix for blame in blames if blame.fix)
     is_advisory = all(blame.is_advisory for blame in blames)
-    return Blame(joined(messages), nodes=nodes, fix=joined(fixes), is_advisory=is_advisory)
+    where = dict.fromkeys(place for blame in blames for place in blame.where)
+    return Blame(joined(messages), nodes=nodes, fix=joined(fixes), is_advisory=is_advisory, where=where)
 
 
 class Interrupted(KeyboardInterrupt):

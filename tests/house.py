@@ -65,7 +65,7 @@ INSIDE = {
         ("fixes",),
         ("read",),
         ("rules",),
-        ("start", "diff"),
+        ("start", "diff", "cast"),
     ),
     "node": (("agent",), ("sources",), ("subjects",), ("calls",)),
     "report": (

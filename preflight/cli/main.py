@@ -22,6 +22,7 @@ from preflight.cli.words import (
     words_of_diagnose,
     words_of_explain,
     words_of_launch,
+    words_of_rehearse,
     words_of_report,
 )
 from preflight.errors import PreflightError, UsageError
@@ -159,6 +160,11 @@ def _run_given(words: argparse.Namespace, given: tuple[str, ...]) -> int:
             is_file = "/" in word or word.endswith(".py")
             guess = "" if is_file else said("did you mean --hosts={meant}? ", meant)
             raise UsageError(said("run: {word!r} is not a file; {guess}words for pytest go after --", word, guess))
+    if words.rehearse and not words.dry_run:
+        from preflight.cli.rehearse import DECLINED, is_told_and_agreed
+
+        if not is_told_and_agreed(vars(words)):
+            return DECLINED
     return run_checks(vars(words), given, extra=words.pytest)
 
 
@@ -208,6 +214,12 @@ def _train(words: argparse.Namespace) -> int:
     from preflight.cli.run import run_checks
 
     return run_checks(vars(words), _command(), subjects=(*GATES, "training"), section="training")
+
+
+def _rehearse(words: argparse.Namespace) -> int:
+    from preflight.cli.rehearse import rehearse
+
+    return rehearse(vars(words), _command())
 
 
 def _facts(words: argparse.Namespace) -> int:
@@ -324,6 +336,16 @@ VERBS = {
         words_of_checks,
         _train,
         ("train --hosts='node[1-2]' --launcher=torchrun", "train --hosts='node[1-2]' --strategy=fsdp --model=small"),
+    ),
+    "rehearse": Verb(
+        "Run the job's own script for real, with the reference program in place of its own.",
+        words_of_rehearse,
+        _rehearse,
+        (
+            "rehearse --hosts='node[1-2]' run.sh",
+            "rehearse --hosts='node[1-2]' 'run.sh 0' 'run.sh 1'",
+            "rehearse --hosts=slurm train.sbatch",
+        ),
     ),
     "facts": Verb(
         "Show what each node is, as a table or as JSON.",

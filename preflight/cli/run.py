@@ -118,6 +118,10 @@ def _print_section(report: RunReport, section: str, target: str, language: Langu
         from preflight.report.formats.table import bench_table
 
         print(language.lines(bench_table(report.bench)))
+    elif section == "rehearsal" and report.rehearsal is not None:
+        from preflight.report.formats.rehearsal import rehearsal_table
+
+        print(language.lines(rehearsal_table(report.rehearsal)))
     elif section == "training" and report.training is not None:
         from preflight.report.formats.training import training_table
 

@@ -81,6 +81,14 @@ def _add_verbosity(parser: argparse.ArgumentParser) -> None:
         group.add_argument(letter, name, dest="verbosity", action="store_const", const=value, help=text)
 
 
+def words_of_rehearse(parser: argparse.ArgumentParser, verb: str) -> None:
+    """What `rehearse` takes: scripts."""
+    text = "The script, one for all nodes or one for each; with its words as one: 'run.sh 0'."
+    parser.add_argument("rehearse", nargs="+", metavar="FILE", help=text)
+    add_options(parser, verb)
+    _add_verbosity(parser)
+
+
 def words_of_launch(parser: argparse.ArgumentParser, _verb: str) -> None:
     """What `launch` takes: check or write, and the words of each."""
     from preflight.launch.launchers import writable

@@ -10,7 +10,7 @@ from typing import Any
 from preflight.ledger.findings import Verdict
 
 # The last one that a check asks for says how it runs: `node` beside `cluster` is a body for every node.
-KINDS = ("cluster", "node", "mesh", "bench", "training", "ending")
+KINDS = ("cluster", "node", "mesh", "bench", "training", "rehearsal", "ending")
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,10 @@ class Fixtures:
         """The reference training."""
 
     @pytest.fixture
+    def rehearsal(self) -> None:
+        """The user's own start, rehearsed."""
+
+    @pytest.fixture
     def ending(self) -> None:
         """All nodes once more, after the last job."""
 

@@ -18,7 +18,7 @@ from preflight.judge.leaving import LEAVE, no_exit
 from preflight.said import said
 
 # What a check waits for decides how it runs; with `node` beside `cluster` its body is evaluated for every node.
-BY_WEIGHT = ("ending", "training", "bench", "mesh", "node", "cluster")
+BY_WEIGHT = ("ending", "rehearsal", "training", "bench", "mesh", "node", "cluster")
 
 
 def id_of(item: pytest.Item) -> str:

@@ -34,8 +34,9 @@ from preflight.judge.unreached import losses, way_back
 from preflight.judge.views.bench import BenchView, slow_text
 from preflight.judge.views.coverage import without_part
 from preflight.judge.views.mesh import MeshView
+from preflight.judge.views.rehearsal import RehearsalView
 from preflight.judge.views.training import TrainingView
-from preflight.ledger.findings import Finding, Verdict
+from preflight.ledger.findings import Finding, Verdict, Where
 from preflight.ledger.gates import Gate, Gatekeeper, is_pruned
 from preflight.ledger.ledger import Ledger
 from preflight.options.settings import Settings
@@ -190,6 +191,8 @@ class Judge:
         if kind == "bench":
             bench = self.source.bench()
             return BenchView(bench, _members(cluster, bench))
+        if kind == "rehearsal":
+            return RehearsalView(self.source.rehearsal(), cluster)
         training = self.source.training()
         return TrainingView(training, _members(cluster, training), self.source.planned())
 
@@ -230,7 +233,8 @@ class Judge:
             for one in blames_of(blame):
                 guilty = tuple(name for name in names if name in one.nodes) or names
                 verdict = check.broken(is_advisory=one.is_advisory)
-                broken.append(Finding(check.id, verdict, guilty, one.message, one.fix or check.fix))
+                where = tuple(Where(*place) for place in one.where)
+                broken.append(Finding(check.id, verdict, guilty, one.message, one.fix or check.fix, where))
         except FactMissing as missing:
             outcome = self._missing(check, missing)
             if missing.kind == "absent":

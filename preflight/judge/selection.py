@@ -12,9 +12,13 @@ from preflight.run.source import Source
 from preflight.run.stored import StoredRun
 from preflight.said import said
 
-JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "ending": 4}
-QUICK_KINDS = {"node", "cluster", "mesh", "ending"}
-VERB_OF = {"bench": "bench", "training": "train"}  # the subject that only this verb has -> the verb
+JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "rehearsal": 4, "ending": 5}
+QUICK_KINDS = {"node", "cluster", "mesh", "rehearsal", "ending"}
+VERB_OF = {
+    "bench": "bench",
+    "training": "train",
+    "rehearse": "rehearse",
+}  # the subject that only this verb has -> the verb
 
 
 def why_left_out(check: Check, checks: Mapping[str, Check], options: Options, source: Source) -> str:

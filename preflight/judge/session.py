@@ -88,6 +88,7 @@ class Checking(Fixtures):
         self.skipped_files: dict[Path, str] = {}  # with the reason; a folder where its conftest skips all of it
         self.stopping = Stopping()
         self.broken_because = ""
+        self.unasked: set[str] = set()  # the checks of a rehearsal that nobody asked for
         self.changed = ""  # what of our own code or tables was replaced
         self.exit_code: int | None = None
         self.text = ""
@@ -169,6 +170,10 @@ class Checking(Fixtures):
                     said("two checks are called {id}: {nodeid} is the second", check.id, item.nodeid)
                 )
             self.checks[check.id] = check
+        if not self.options.rehearse and self.source.measured().rehearsal is None:
+            # As the rules on launch files: without a script of the user's there is nothing to be asked.
+            self.unasked = {id_of(item) for item in items if self.checks[id_of(item)].kind == "rehearsal"}
+            items[:] = [item for item in items if id_of(item) not in self.unasked]
         for item in items:
             reason = why_left_out(self.checks[id_of(item)], self.checks, self.options, self.source)
             if reason:
@@ -193,7 +198,7 @@ class Checking(Fixtures):
                 self.ledger.site_checks.add(id_of(item))
         collected = {id_of(item) for item in session.items}
         for check, path in existing(self.config.args, folder_of_run).items():
-            if check in collected or check in self.ledger.not_asked:
+            if check in collected or check in self.ledger.not_asked or check in self.unasked:
                 continue
             if path.resolve() in self.broken_files:
                 self.ledger.expect(check, self.source.names)

@@ -33,6 +33,7 @@ RULES = "launch."  # the rules on launch files, which are no checks of a folder
 GATES: dict[str, tuple[str, ...]] = {
     "mesh": MESH_GATES,
     "bench": BENCH_GATES,
+    "rehearsal": ("reach.",),
     "training": (RULES, *BENCH_GATES, "files.the_checkpoint_folder_is_shared"),
 }
 PRUNED_KINDS = ("bench", "training")  # with --prune these start on the nodes that the gate does not name

@@ -35,6 +35,11 @@ def parse_run(values: Mapping[str, Any], *, command: tuple[str, ...], verbosity:
         options = replace(options, found_settings=f"./{SETTINGS_FILE}")
     else:
         options = parse_options(values, command=command, verbosity=verbosity)
+    if options.rehearse:
+        from preflight.launch.cast import cast, read_scripts, scripts_of
+
+        scripts = scripts_of(options.rehearse)
+        options = replace(options, cast=cast(scripts, read_scripts(scripts), [host.name for host in options.hosts]))
     if not options.launch:
         return options
     from preflight.launch.read import read_files  # here and below, as a run without launch files needs none of it

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from preflight.facts.racks import Racks, read_topology
 from preflight.hosts import Host, parse_hosts
@@ -19,6 +20,9 @@ from preflight.options.table import Names, option, options_of
 from preflight.options.values import duration, reach, variables, vendor_tests, webhook, without_end_slash
 from preflight.said import joined, said
 from preflight.transport import Reach, forms
+
+if TYPE_CHECKING:
+    from preflight.launch.cast import Cast
 
 PROFILES = {"quick": 45.0, "standard": 300.0, "full": 900.0}
 BACKENDS = ("auto", "nccl", "gloo")
@@ -35,10 +39,12 @@ TRAIN = frozenset({"run", "train"})
 MESH = frozenset({"run", "bench"})
 CHECKS = frozenset({"run", "bench", "train"})
 FACTS = CHECKS | {"facts"}
-JSON = FACTS | {"launch check", "report", "diagnose"}
+REHEARSE = frozenset({"rehearse"})
+JSON = FACTS | REHEARSE | {"launch check", "report", "diagnose"}
 SPOKEN = JSON | {"launch write", "explain"}
 JOB = CHECKS | {"launch check", "launch write"}
-NODES = JOB | {"facts", "diagnose"}
+NODES = JOB | REHEARSE | {"facts", "diagnose"}
+REPORTED = CHECKS | REHEARSE
 
 # The headings of --help.
 WHERE = "nodes"
@@ -113,7 +119,9 @@ class Options:
         convert=read_topology,
         is_live=True,
     )
-    dry_run: bool = option(False, WHERE, "Print the hosts and commands, and contact no host.", FACTS | {"diagnose"})
+    dry_run: bool = option(
+        False, WHERE, "Print the hosts and commands, and contact no host.", FACTS | REHEARSE | {"diagnose"}
+    )
     from_run: Path | None = option(
         None,
         WHERE,
@@ -124,6 +132,15 @@ class Options:
         convert=Path,
     )
     launch: tuple[str, ...] = option((), WHAT, "A launch file of the job. Repeatable.", CHECKS, metavar="FILE")
+    rehearse: tuple[str, ...] = option(
+        (),
+        WHAT,
+        "Run this script of the job for real at the end, with our program for its own. Repeatable.",
+        RUN,
+        metavar="FILE",
+        is_live=True,
+    )
+    yes: bool = option(False, WHAT, "Run the script without asking.", RUN | REHEARSE, is_live=True)
     env: tuple[str, ...] = option(
         (), WHAT, "A variable of the job. Repeatable.", NODES, metavar="NAME=VALUE", is_live=True
     )
@@ -222,13 +239,13 @@ class Options:
         Settings,
         VERDICT,
         "Thresholds and waivers, as preflight.toml has them.",
-        CHECKS,
+        REPORTED,
         metavar="FILE",
         shown="./preflight.toml where there is one",
         convert=_load_settings,
     )
-    fail_on_warn: bool = option(False, VERDICT, "End with exit code 1 on a warning.", CHECKS)
-    require_all: bool = option(False, VERDICT, "Count as an error what preflight is not permitted to read.", CHECKS)
+    fail_on_warn: bool = option(False, VERDICT, "End with exit code 1 on a warning.", REPORTED)
+    require_all: bool = option(False, VERDICT, "Count as an error what preflight is not permitted to read.", REPORTED)
     baseline: str = option(
         "", VERDICT, "Show what changed since an earlier run: its folder, or last-good.", CHECKS, metavar="RUN"
     )
@@ -236,12 +253,12 @@ class Options:
         "",
         VERDICT,
         "Send the verdict to a webhook: Slack's and Feishu's are known by their host, others get JSON.",
-        CHECKS,
+        REPORTED,
         metavar="URL",
         convert=webhook,
     )
     report_dir: Path | None = option(
-        None, VERDICT, "The folder of the report.", CHECKS, metavar="DIR", convert=Path, shown="reports/<run id>"
+        None, VERDICT, "The folder of the report.", REPORTED, metavar="DIR", convert=Path, shown="reports/<run id>"
     )
     record: Path | None = option(
         None,
@@ -381,6 +398,7 @@ class Options:
     run_id: str = field(default_factory=new_run_id)
     subjects: tuple[str, ...] = ()  # of the checks that a verb runs; () for all
     only: frozenset[str] | None = None  # the checks that --last-failed asks again
+    cast: Cast | None = None  # which script is rehearsed on which node
     found_settings: str = ""  # the settings file that was not named, but found
     found_python: str = ""  # the interpreter that was not named, but stands in the launch files
     verbosity: str = "summary"  # or "line", or "checks"

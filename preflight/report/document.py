@@ -16,7 +16,7 @@ from preflight.ledger.choice import Choice, concerning
 from preflight.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, worst
 from preflight.report.changes import Changes
 from preflight.report.printable import printable
-from preflight.results import Bench, Mesh, Training
+from preflight.results import Bench, Mesh, Rehearsal, Training
 from preflight.said import Said, restored, said, stored
 
 INTERRUPTED_CODES = (129, 130, 143)
@@ -101,6 +101,7 @@ class RunReport(Part, frozen=True, kw_only=True):
     changes: Changes | None = None
     not_asked: dict[str, tuple[str, ...]] = {}
     choice: Choice | None = None
+    rehearsal: Rehearsal | None = None
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -130,6 +131,8 @@ def to_document(report: RunReport) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(report, enc_hook=plain)
     if sentences:
         document["sentences"] = sentences
+    if report.rehearsal is None:
+        del document["rehearsal"]  # only a run that was asked for one has it
     if not _is_finite(document):
         raise ValueError(said("the report holds a number that is not finite: {not_finite}", _not_finite(document)))
     return document

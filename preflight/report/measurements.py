@@ -11,7 +11,7 @@ from preflight.report.document import RunReport
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import width_of
 from preflight.report.printable import printable
-from preflight.results import Bench, Mesh, Training
+from preflight.results import Bench, Mesh, Rehearsal, Training
 from preflight.said import said
 
 
@@ -36,6 +36,14 @@ def measurement_lines(report: RunReport, language: Language = ENGLISH) -> Iterat
         yield from _bench_lines(report.bench, language)
     if report.training:
         yield _training_line(report.training)
+    if report.rehearsal:
+        yield _rehearsal_line(report.rehearsal)
+
+
+def _rehearsal_line(rehearsal: Rehearsal) -> str:
+    done = sum(rank.stage == "done" for rank in rehearsal.ranks)
+    files = ", ".join(dict.fromkeys(printable(script.file) for script in rehearsal.scripts)) or "not run"
+    return f"rehearsal {files}: {done} of {counted(len(rehearsal.ranks), 'rank')} came to the end of their steps"
 
 
 def _mesh_line(mesh: Mesh) -> str:

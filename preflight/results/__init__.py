@@ -20,6 +20,7 @@ from preflight.results.bench import (
 )
 from preflight.results.measured import Measured
 from preflight.results.mesh import Edge, Filter, Mesh, Reason, Rendezvous, Way
+from preflight.results.rehearsal import Rehearsal
 from preflight.results.training import Drill, JobFailure, TrainedRank, Training
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Part",
     "RankReport",
     "Reason",
+    "Rehearsal",
     "Rendezvous",
     "Result",
     "Slow",

@@ -19,7 +19,7 @@ import msgspec
 from preflight import __version__
 from preflight.errors import UsageError
 from preflight.facts.documents import Documents
-from preflight.hosts import Host
+from preflight.hosts import Host, fold
 from preflight.ledger.choice import Choice
 from preflight.ledger.findings import EXIT_NOT_MEASURED, Verdict
 from preflight.ledger.ledger import Ledger
@@ -74,11 +74,27 @@ def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
         lines.append(said("  {name}: {trouble}", host.name, host.trouble or way))
     if options.launch:
         lines.append(said("reference job: {started_by}", started_by(options)))
+    lines += rehearsal_lines(options)
     lines.append("ports: random ones for the mesh and the jobs, picked by the nodes; MASTER_PORT is bound, never used")
     if options.found_settings:
         lines.append(said("settings: {found_settings}, found in this folder", options.found_settings))
     lines.append(said("report: {folder}", options.folder))
     return joined(lines, "\n")
+
+
+def rehearsal_lines(options: Options) -> list[str]:
+    """Which script would be run where, for real, and which of its lines change something outside of it."""
+    if options.cast is None:
+        return []
+    from preflight.launch.cast import writing_lines  # here, as most runs rehearse nothing
+
+    lines = []
+    for script in dict.fromkeys(options.cast.scripts.values()):
+        nodes = fold([name for name, own in options.cast.scripts.items() if own == script])
+        words = shlex.join([*script.shell, script.name, *script.words])
+        lines.append(f"rehearsal: `{words}` runs for real on {nodes}; only its training program is exchanged")
+        lines += [f"  {script.name}:{number}: {without_secrets(text)}" for number, text in writing_lines(script)]
+    return lines
 
 
 def write_started(source: ReportedSource, ledger: Ledger, options: Options) -> None:
@@ -296,6 +312,7 @@ def _report(
         mesh=measured.mesh,
         bench=_bench(measured.bench),
         training=_training(measured.training),
+        rehearsal=measured.rehearsal,
         stages=dict(source.stage_seconds),
         profile=options.profile,
         notes=tuple(without_secrets(note) for note in source.notes),

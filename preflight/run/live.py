@@ -24,7 +24,7 @@ from preflight.measure import bench, mesh, rendezvous, streams, training
 from preflight.options.options import Options
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo, Proof
-from preflight.results import Bench, Mesh, Rendezvous, Training
+from preflight.results import Bench, Mesh, Rehearsal, Rendezvous, Training
 from preflight.run import interpreters, jobs, jumps, topology, turns
 from preflight.run.moved import confirmed
 from preflight.run.progress import Progress
@@ -75,6 +75,7 @@ class Run:
         self._bench: Bench | None = None
         self._training: Training | None = None
         self._paths: dict[str, float] | None = None  # what a burst over each carried, with --reuse
+        self._rehearsal: Rehearsal | None = None
 
     @property
     def fleet(self) -> Fleet:
@@ -253,7 +254,7 @@ class Run:
 
     def measured(self) -> Measurements:
         """What the jobs have measured so far; starts none."""
-        return Measurements(self._mesh, self._bench, self._training)
+        return Measurements(self._mesh, self._bench, self._training, self._rehearsal)
 
     def node_infos(self) -> dict[str, NodeInfo]:
         """How each node was addressed, and whether it answered."""
@@ -398,6 +399,23 @@ class Run:
             self._training = msgspec.structs.replace(result, node_names=job.nodes)
             self.logs |= jobs.logs_of(outcomes)
         return self._training
+
+    def rehearsal(self) -> Rehearsal:
+        """The user's own start, for real, with the reference program in the place of theirs."""
+        if self._rehearsal is None:
+            from preflight.measure.rehearsal import whole  # here, as most runs rehearse nothing
+
+            self._needs_all()
+            self._begin("rehearsal: running the script with the reference program in place of its own")
+            seconds = self.stages.left(self.options.deadline_seconds) - whole.ENDING_SECONDS
+            work = partial(whole.rehearse, self.fleet.sessions, self.cluster, self.options, self.progress.say)
+            found, logs = self.stages.timed(
+                "rehearsal",
+                lambda: self.fleet.run(work(seconds=seconds), seconds=seconds + whole.ENDING_SECONDS - 1.0),
+            )
+            self._rehearsal = found
+            self.logs |= logs
+        return self._rehearsal
 
     def not_started(self) -> str:
         """Why the launch files cannot start the reference job on these nodes, "" where they can."""

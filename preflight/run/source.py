@@ -9,7 +9,7 @@ from typing import Protocol
 from preflight.facts.cluster import Cluster
 from preflight.facts.documents import Documents
 from preflight.report.document import NodeInfo, Proof
-from preflight.results import Bench, Mesh, Training
+from preflight.results import Bench, Mesh, Rehearsal, Training
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Measurements:
     mesh: Mesh | None = None
     bench: Bench | None = None
     training: Training | None = None
+    rehearsal: Rehearsal | None = None
 
 
 class Source(Protocol):
@@ -44,6 +45,7 @@ class Source(Protocol):
     def mesh(self) -> Mesh: ...  # noqa: D102
     def bench(self) -> Bench: ...  # noqa: D102
     def training(self) -> Training: ...  # noqa: D102
+    def rehearsal(self) -> Rehearsal: ...  # noqa: D102
     def end(self) -> None: ...  # noqa: D102
     def planned(self) -> tuple[str, ...]: ...  # noqa: D102
     def leave_out(self, names: Collection[str]) -> None: ...  # noqa: D102

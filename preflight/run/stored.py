@@ -21,13 +21,13 @@ from preflight.report.facts import lasting, row_values
 from preflight.report.json import read_json
 from preflight.report.language import ENGLISH, Language
 from preflight.report.material import Material
-from preflight.results import Bench, Mesh, Training
+from preflight.results import Bench, Mesh, Rehearsal, Training
 from preflight.run.source import Measurements
 from preflight.said import said
 
 T = TypeVar("T")
 J = TypeVar("J", Bench, Training)
-JOBS = ("mesh", "bench", "training")
+JOBS = ("mesh", "bench", "training", "rehearsal")
 LOG_LIMIT_BYTES = 1 << 20
 
 
@@ -91,7 +91,7 @@ class StoredRun:
 
     def measured(self) -> Measurements:
         """What the jobs measured then."""
-        return Measurements(self.report.mesh, self.report.bench, self.report.training)
+        return Measurements(self.report.mesh, self.report.bench, self.report.training, self.report.rehearsal)
 
     def node_infos(self) -> dict[str, NodeInfo]:
         """The nodes as they answered then."""
@@ -108,6 +108,10 @@ class StoredRun:
     def training(self) -> Training:
         """The stored training."""
         return self._of_its_backend(_present(self.report.training, "training"), "training")
+
+    def rehearsal(self) -> Rehearsal:
+        """The stored rehearsal."""
+        return _present(self.report.rehearsal, "rehearsal")
 
     def _of_its_backend(self, result: J, name: str) -> J:
         """A job's result; what ran over another backend says nothing of the one that is asked for."""

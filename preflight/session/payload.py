@@ -70,6 +70,10 @@ NOT_AT_FIRST = tuple(
         "agent.within",
         "sources.gpus.vendor",
         "sources.rank_files",
+        "sources.rehearsal",
+        "sources.rehearsal.output",
+        "sources.rehearsal.tail",
+        "sources.rehearsal.tracing",
         "sources.scrubbed",
     )
 )

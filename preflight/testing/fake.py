@@ -20,7 +20,8 @@ from preflight.facts.subjects.network import Network
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.value import Missing, Value
 from preflight.report.document import Proof
-from preflight.results import Bench, Edge, Mesh, Training
+from preflight.results import Bench, Edge, Mesh, Rehearsal, Training
+from preflight.results.rehearsal import Cause
 from preflight.testing.hardware import node_address
 
 V = TypeVar("V", bound=msgspec.Struct)
@@ -45,6 +46,7 @@ class FakeRun:
     logins: dict[str, str] = field(default_factory=dict)
     stage_seconds: dict[str, float] = field(default_factory=dict)
     racks: dict[str, str] = field(default_factory=dict)
+    measured_rehearsal: Rehearsal = field(default_factory=lambda: Rehearsal(scripts=(), ranks=(), causes=()))
     proof: Proof | None = None
 
     def __repr__(self) -> str:
@@ -159,6 +161,14 @@ class FakeRun:
     def training(self) -> Training:
         """The reference training."""
         return self.measured_training
+
+    def rehearsal(self) -> Rehearsal:
+        """The rehearsal."""
+        return self.measured_rehearsal
+
+    def rehearsal_has(self, *causes: Cause) -> FakeRun:
+        """Causes that the rehearsal found."""
+        return replace(self, measured_rehearsal=msgspec.structs.replace(self.measured_rehearsal, causes=causes))
 
     def end(self) -> None:
         """The state at the end of the run is among the facts already."""

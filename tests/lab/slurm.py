@@ -237,7 +237,7 @@ class SlurmLab:
         end = time.monotonic() + patience_s
         wanted = ["idle"] * len(self.lab.hosts)
         while True:
-            done = self.run(["sinfo", "--noheader", "--Node", "--format=%t"], timeout_s=30)
+            done = self.run(["sinfo", "--noheader", "--Node", "--partition=debug", "--format=%t"], timeout_s=30)
             if done.stdout.split() == wanted:
                 return
             if time.monotonic() > end:

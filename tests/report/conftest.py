@@ -9,6 +9,7 @@ from preflight.report.compare import Snapshot
 from preflight.report.document import Counts, NodeInfo, Proof, RunInfo, RunReport
 from preflight.report.facts import lasting
 from preflight.results import Bench, Edge, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
+from preflight.results.rehearsal import Rehearsal, RehearsedRank, RehearsedScript
 from preflight.testing import healthy
 from tests.report.hostile import HOSTILE
 
@@ -181,6 +182,12 @@ def make_hostile(make_report, bench, training):
                 backend=text,
                 not_measured=text,
                 ranks=tuple(replace(rank, node=text, device=text, parameters_digest=text) for rank in training.ranks),
+            ),
+            rehearsal=Rehearsal(
+                scripts=(RehearsedScript(node=text, file=text, folder=text),),
+                ranks=(RehearsedRank(rank=0, world_size=1, node=text, stage=text, interpreter=text),),
+                causes=(),
+                backend=text,
             ),
             plan={
                 "launches": [

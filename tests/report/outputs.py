@@ -32,6 +32,7 @@ from preflight.report.formats.diagnosis import diagnosis_document, diagnosis_tex
 from preflight.report.formats.hanging import hanging_document, hanging_text
 from preflight.report.formats.hostlists import CHOICES, files_of_choice
 from preflight.report.formats.notice import BODIES, notice
+from preflight.report.formats.rehearsal import rehearsal_table
 from preflight.report.formats.table import bench_table
 from preflight.report.formats.text import TELLING
 from preflight.report.formats.training import training_table
@@ -147,6 +148,9 @@ OUTPUTS: dict[str, Output] = {
     "table of the benchmark": lambda material: bench_table(material.report.bench) if material.report.bench else "",
     "table of the training": lambda material: (
         training_table(material.report.training) if material.report.training else ""
+    ),
+    "table of the rehearsal": lambda material: (
+        rehearsal_table(material.report.rehearsal) if material.report.rehearsal else ""
     ),
     **{
         f"--need --format {name}": lambda material, draw=draw: draw(material.report, choice(material.report))

@@ -37,6 +37,7 @@ def written(run: FakeRun, folder, *, measured: bool = True):
         mesh=run.mesh() if measured else None,
         bench=run.bench() if measured else None,
         training=run.training() if measured else None,
+        rehearsal=run.rehearsal() if measured else None,
     )
     (folder / "facts").mkdir()
     write_json(folder / "report.json", report)

@@ -87,9 +87,12 @@ def descendants(root: int, *, but: AbstractSet[int] = frozenset()) -> list[int]:
     return found
 
 
-def holding(setting: str, *, but: set[int]) -> list[int]:
-    """The pids of processes that were started with this NAME=VALUE, as far as we may see, without those named."""
-    wanted = setting.encode()
+def holding(text: str, *, but: set[int]) -> list[int]:
+    """The pids of processes that were started with this text in a variable, as far as we may see, without those named.
+
+    The text is beyond guessing: nobody else has it.
+    """
+    wanted = text.encode()
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) not in but:
@@ -98,7 +101,7 @@ def holding(setting: str, *, but: set[int]) -> list[int]:
                     held = environ.read()
             except OSError:
                 continue
-            if wanted in held.split(b"\0"):
+            if wanted in held:
                 found.append(int(entry))
     return found
 

@@ -36,6 +36,7 @@ CALLS = {
     "ending": "ending",
     "record": "record",
     "hanging": "hanging",
+    "rehearse": "rehearse",
 }
 ALARM_AFTER_S = 5.0  # past the call's own deadline
 

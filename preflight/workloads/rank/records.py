@@ -17,7 +17,7 @@ GO_SECONDS = 150.0  # by then the controller has long stopped waiting
 
 
 class Records:
-    """JSON lines to the local socket that PREFLIGHT_RECORDS names, or to stdout when started by hand."""
+    """JSON lines to the local socket or the file that PREFLIGHT_RECORDS names, or to stdout when started by hand."""
 
     def __init__(self, *, rank: int) -> None:
         self.rank = rank
@@ -26,9 +26,13 @@ class Records:
         self.moved = time.monotonic()
         self.planned = Planned()
         self.socket = None
-        if "PREFLIGHT_RECORDS" in os.environ:
+        self.output = 1
+        place = os.environ.get("PREFLIGHT_RECORDS", "")
+        if place.startswith("/"):  # a file goes where a container has another network
+            self.output = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        elif place:
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self.socket.connect("\0" + os.environ["PREFLIGHT_RECORDS"])
+            self.socket.connect("\0" + place)
             self.socket.sendall(json.dumps({"rank": rank}).encode() + b"\n")
 
     def send(self, record: dict[str, Any]) -> None:
@@ -36,7 +40,8 @@ class Records:
         if self.socket:
             self.socket.sendall(json.dumps(record, allow_nan=False).encode() + b"\n")
         else:
-            os.write(1, json.dumps({"rank": self.rank, **record}).encode() + b"\n")
+            when = {} if self.output == 1 else {"at": time.time()}  # a file is read later than it is written
+            os.write(self.output, json.dumps({"rank": self.rank, **when, **record}).encode() + b"\n")
 
     def await_go(self) -> None:
         """Wait until every rank has imported torch: none is to time out because another's file system is slow."""

@@ -27,11 +27,13 @@ FOLDER = Path(__file__).parents[2] / "checks"
 MEASURED = "a figure was measured; no fact says which value is wrong"
 HARDWARE = "a cable, a slot, a board or memory has to be changed"
 ELSEWHERE = "what has to change is on a switch, a firewall, a file server or in a scheduler"
+SCRIPT = "a line of the user's own script has to be changed"
 UNKNOWN = "the right value is the site's to choose: an address, a number of a user, a folder"
 # Those that blame no value which the facts of the nodes know.
 WITHOUT = {
     **{name: MEASURED for name in checks() if name.startswith(("bench.", "training."))},
     **{name: ELSEWHERE for name in checks() if name.startswith("mesh.")},
+    **{name: SCRIPT for name in checks() if name.startswith("rehearse.")},
     "files.there_is_room": UNKNOWN,
     "files.shared_files_are_seen_soon": ELSEWHERE,
     "files.shared_paths_take_writes_fast_enough": ELSEWHERE,

@@ -1,0 +1,1 @@
+"""What does a rehearsal show: which node, which line of the script, and what to do?"""

@@ -1,0 +1,1 @@
+"""What a rehearsal reads on a node while the script runs."""
