@@ -17,6 +17,7 @@ from preflight.ledger.findings import EXIT_CODES, Verdict
 from preflight.redact import without_secrets
 from preflight.report.printable import printable
 from preflight.run.history import REPORTS
+from preflight.said import said
 
 SLURM = "slurm"
 SECONDS = 300.0
@@ -53,9 +54,10 @@ def _run(values: Mapping[str, Any], command: tuple[str, ...]) -> int:
 def notice(scripts: Sequence[Script]) -> str:
     """What is about to happen, in the first line."""
     names = ", ".join(dict.fromkeys(printable(script.name) for script in scripts))
-    return (
-        f"{names} runs for real: only its training program is exchanged for the reference job, every other command runs"
-        " as it stands (PREFLIGHT_REHEARSAL=1 is set)"
+    return said(
+        "{names} runs for real: only its training program is exchanged for the reference job, every "
+        "other command runs as it stands (PREFLIGHT_REHEARSAL=1 is set)",
+        names,
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from preflight.errors import PreflightError
 from preflight.launch.cast import Script
 from preflight.measure.rehearsal.whole import SUBMITTED
+from preflight.said import said
 from preflight.transport.reach import last_line
 
 PATIENCE_SECONDS = 120.0  # until Slurm starts the job
@@ -92,20 +93,25 @@ def submitted(script: Script, *, seconds: float) -> Iterator[None]:
 def _nodes_of(job: str) -> str:
     """The nodes of the job, once it runs."""
     end = time.monotonic() + PATIENCE_SECONDS
-    said = ""
+    shown = ""
     while time.monotonic() < end:
-        said = _ask(["scontrol", "--oneliner", "show", "job", job])
-        state = re.search(r"\bJobState=(\S+)", said)
-        nodes = re.search(r"\bNodeList=(\S+)", said)
+        shown = _ask(["scontrol", "--oneliner", "show", "job", job])
+        state = re.search(r"\bJobState=(\S+)", shown)
+        nodes = re.search(r"\bNodeList=(\S+)", shown)
         if state and state[1] == "RUNNING" and nodes:
             return nodes[1]
         if state and state[1] not in ("PENDING", "CONFIGURING", "RUNNING"):
-            raise PreflightError(f"job {job} of Slurm ended before it began: {state[1]}")
+            raise PreflightError(said("job {job} of Slurm ended before it began: {state}", job, state[1]))
         time.sleep(LOOK_SECONDS)
-    reason = re.search(r"\bReason=(\S+)", said)
+    reason = re.search(r"\bReason=(\S+)", shown)
     why = f" ({reason[1]})" if reason else ""
     raise PreflightError(
-        f"Slurm did not start job {job} in {PATIENCE_SECONDS:.0f} s{why}: `squeue --job={job} --start`"
+        said(
+            "Slurm did not start job {job} in {PATIENCE_SECONDS:.0f} s{why}: `squeue --job={job} --start`",
+            job,
+            PATIENCE_SECONDS,
+            why,
+        )
     )
 
 
@@ -114,7 +120,7 @@ def _ask(words: list[str]) -> str:
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise PreflightError(f"{words[0]} does not answer: `scontrol ping`") from None
+        raise PreflightError(said("{words} does not answer: `scontrol ping`", words[0])) from None
     if done.returncode:
         raise PreflightError(f"{words[0]}: {last_line(done.stderr, 'no output')}")
     return done.stdout

@@ -14,6 +14,7 @@ from preflight.launch.field import Sourced, firm
 from preflight.launch.plan import LaunchFiles, Plan
 from preflight.launch.read import read_files
 from preflight.launch.reading.bundle import expanded, read_file
+from preflight.said import said
 
 SHEBANG = re.compile(r"#!\s*(\S.*?)\s*$")
 BATCH = re.compile(r"^#SBATCH\b", re.MULTILINE)
@@ -94,7 +95,7 @@ def scripts_of(given: Sequence[str]) -> tuple[Script, ...]:
         try:
             first, *words = shlex.split(each) or [each]
         except ValueError as error:
-            raise UsageError(f"rehearse: {each!r}: {error}") from None
+            raise UsageError(said("rehearse: {each!r}: {error}", each, error)) from None
         found.append(_script(first, tuple(words)))
     return tuple(found)
 
@@ -126,7 +127,13 @@ def cast(scripts: Sequence[Script], files: LaunchFiles, nodes: Sequence[str]) ->
         starting = nodes[:1] if starts_all else nodes
         return Cast(dict.fromkeys(starting, scripts[0]), tuple(nodes), files.plans)
     if len(scripts) != len(nodes):
-        raise UsageError(f"rehearse: {len(scripts)} files for {len(nodes)} nodes: give one for all, or one for each")
+        raise UsageError(
+            said(
+                "rehearse: {scripts} files for {nodes} nodes: give one for all, or one for each",
+                len(scripts),
+                len(nodes),
+            )
+        )
     return Cast(dict(zip(nodes, scripts, strict=True)), tuple(nodes), files.plans)
 
 

@@ -43,7 +43,12 @@ def measurement_lines(report: RunReport, language: Language = ENGLISH) -> Iterat
 def _rehearsal_line(rehearsal: Rehearsal) -> str:
     done = sum(rank.stage == "done" for rank in rehearsal.ranks)
     files = ", ".join(dict.fromkeys(printable(script.file) for script in rehearsal.scripts)) or "not run"
-    return f"rehearsal {files}: {done} of {counted(len(rehearsal.ranks), 'rank')} came to the end of their steps"
+    return said(
+        "rehearsal {files}: {done} of {counted} came to the end of their steps",
+        files,
+        done,
+        counted(len(rehearsal.ranks), "rank"),
+    )
 
 
 def _mesh_line(mesh: Mesh) -> str:

@@ -92,7 +92,9 @@ def rehearsal_lines(options: Options) -> list[str]:
     for script in dict.fromkeys(options.cast.scripts.values()):
         nodes = fold([name for name, own in options.cast.scripts.items() if own == script])
         words = shlex.join([*script.shell, script.name, *script.words])
-        lines.append(f"rehearsal: `{words}` runs for real on {nodes}; only its training program is exchanged")
+        lines.append(
+            said("rehearsal: `{words}` runs for real on {nodes}; only its training program is exchanged", words, nodes)
+        )
         lines += [f"  {script.name}:{number}: {without_secrets(text)}" for number, text in writing_lines(script)]
     return lines
 

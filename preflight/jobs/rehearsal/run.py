@@ -14,6 +14,7 @@ from preflight.jobs.rehearsal.over import why_over
 from preflight.jobs.rehearsal.story import NodeStory, Story
 from preflight.jobs.script import WORKLOADS, script_of
 from preflight.launch.cast import Cast
+from preflight.said import said
 from preflight.session import replies
 from preflight.session.connection import Call, Session
 
@@ -98,15 +99,15 @@ async def _ready(story: Story, calls: Mapping[str, Call]) -> None:
 
 async def _until_over(story: Story, cast: Cast, *, seconds: float, say: Callable[[str], None]) -> None:
     end = time.monotonic() + seconds
-    said = ""
+    last = ""
     while not story.why_over:
         await asyncio.sleep(LOOK_SECONDS)
         now = time.monotonic()
         story.why_over = why_over(story, cast, now) or (OUT_OF_TIME if now > end else "")
         text = progress(story)
-        if text != said:
+        if text != last:
             say(text)
-            said = text
+            last = text
 
 
 def progress(story: Story) -> str:
@@ -114,7 +115,7 @@ def progress(story: Story) -> str:
     ranks = story.ranks
     wanted = max((rank.world_size for rank in ranks), default=0)
     done = sum(rank.stage == "done" for rank in ranks)
-    return f"{len(ranks)} of {wanted or '?'} ranks came, {done} are done"
+    return said("{ranks} of {wanted} ranks came, {done} are done", len(ranks), wanted or "?", done)
 
 
 def _settings(cast: Cast, backend: str, *, address: str, port: int, seconds: float) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from preflight.jobs.rehearsal.story import RankStory, Story
 from preflight.launch.cast import Cast
 from preflight.measure.rehearsal.rounds import rounds
 from preflight.results.rehearsal import Cause
+from preflight.said import joined, said
 
 SHARED = (
     "NCCL_",
@@ -52,7 +53,7 @@ def _programs(ranks: Sequence[RankStory]) -> Iterator[Cause]:
         versions = {rank.arrived.python for rank in ranks}
 
         def shown(rank: RankStory) -> str:
-            return f"{rank.arrived.interpreter} ({rank.arrived.python})"
+            return said("{interpreter} ({python})", rank.arrived.interpreter, rank.arrived.python)
 
         yield _of_kind("interpreter of the ranks", pythons, ranks, shown, fix=fix, is_advisory=len(versions) == 1)
 
@@ -71,7 +72,7 @@ def _listed(ranks: Sequence[RankStory], key: Key) -> str:
         nodes = by_value.setdefault(key(rank) or "not set", [])
         if rank.node not in nodes:
             nodes.append(rank.node)
-    return ", ".join(f"{value} on {fold(nodes)}" for value, nodes in by_value.items())
+    return joined([said("{value} on {nodes}", value, fold(nodes)) for value, nodes in by_value.items()], ", ")
 
 
 def _odd(ranks: Sequence[RankStory], key: Key) -> list[str]:
@@ -98,19 +99,22 @@ def _variables(ranks: Sequence[RankStory], cast: Cast) -> Iterator[Cause]:
         lost = list(dict.fromkeys(rank.node for rank in ranks if name not in rank.arrived.variables))
         held = {rank.node for rank in ranks if name in rank.arrived.variables}
         if lost and held - {*lost}:
-            text = (
-                f"{name} is set on {fold([n for n in cast.nodes if n in held])} and not on {fold(lost)}, in the ranks"
+            text = said(
+                "{name} is set on {n} and not on {lost}, in the ranks",
+                name,
+                fold([n for n in cast.nodes if n in held]),
+                fold(lost),
             )
             yield Cause(
                 about="alike",
                 nodes=tuple(lost),
                 message=f"{text}: {_listed(ranks, value)}",
-                fix=f"`export {name}=...` in the script of every node; mpirun hands it on with `-x {name}`",
+                fix=said("`export {name}=...` in the script of every node; mpirun hands it on with `-x {name}`", name),
                 where=lines_with(cast, name),
                 is_advisory=not name.startswith(STOPS),
             )
         elif name != "MASTER_ADDR" and (odd := _odd(ranks, value)):  # rank 0 may call itself localhost
-            text = f"{name} in the ranks: {_listed(ranks, value)}"
+            text = said("{name} in the ranks: {listed}", name, _listed(ranks, value))
             where, is_advisory = lines_with(cast, name), name != "MASTER_PORT"
             yield Cause(about="alike", nodes=tuple(odd), message=text, where=where, is_advisory=is_advisory)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from preflight.jobs.rehearsal.story import Story
 from preflight.launch.cast import Cast
 from preflight.results.rehearsal import Cause
+from preflight.said import joined, said
 
 # What must be the same on every node, and what must be another on each, by the names of torchrun and accelerate.
 SAME = {
@@ -58,7 +59,7 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
         return
     alone = tuple(name for name, held in given.items() if "standalone" in held)
     if len(alone) > 1:
-        text = f"--standalone on {', '.join(alone)}: each node is a job of its own and trains alone"
+        text = said("--standalone on {alone}: each node is a job of its own and trains alone", ", ".join(alone))
         fix = "leave --standalone out, and give --nnodes, --node_rank, --master_addr and --master_port"
         yield Cause(about="ranks", nodes=alone, message=text, fix=fix, where=_places(cast, alone))
         return
@@ -71,8 +72,13 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
         for value, count in Counter(values.values()).items():
             if count > 1:
                 nodes = tuple(name for name, held in values.items() if held == value)
-                text = f"--{option.replace('-', '_')} {value} on {', '.join(nodes)}; wanted another on each node"
-                fix = f"give each node its own --{option.replace('-', '_')}, from 0"
+                text = said(
+                    "--{replace} {value} on {nodes}; wanted another on each node",
+                    option.replace("-", "_"),
+                    value,
+                    ", ".join(nodes),
+                )
+                fix = said("give each node its own --{replace}, from 0", option.replace("-", "_"))
                 yield Cause(about="ranks", nodes=nodes, message=text, fix=fix, where=_places(cast, nodes))
 
 
@@ -90,11 +96,14 @@ def _differing(option: str, what: str, values: Mapping[str, str], cast: Cast) ->
     common = counts.most_common(1)[0]
     odd = tuple(name for name, value in values.items() if value != common[0])
     nodes = odd if common[1] > 1 else tuple(values)
-    listed = ", ".join(f"{value} on {name}" for name, value in values.items())
+    listed = joined([said("{value} on {name}", value, name) for name, value in values.items()], ", ")
     shown = option.replace("-", "_")
-    fix = f"give --{shown} the same value in the script of every node"
+    fix = said("give --{shown} the same value in the script of every node", shown)
     if option == "rdzv-id":
-        fix = f"write one value for --{shown} into the script: what each node draws for itself ($RANDOM, date) differs"
+        fix = said(
+            "write one value for --{shown} into the script: what each node draws for itself ($RANDOM, date) differs",
+            shown,
+        )
     return Cause(
         about="ranks", nodes=nodes, message=f"{what} (--{shown}): {listed}", fix=fix, where=_places(cast, nodes)
     )

@@ -8,6 +8,7 @@ from preflight.jobs.rehearsal.story import RankStory, Story
 from preflight.launch.cast import Cast
 from preflight.measure.rehearsal.alike import lines_with
 from preflight.results.rehearsal import Cause
+from preflight.said import said
 
 OPTIONS = {"nofile": "n", "memlock": "l", "nproc": "u"}
 NAMES = {"nofile": "open files", "memlock": "locked memory", "nproc": "processes"}
@@ -32,7 +33,11 @@ def judged(story: Story, cast: Cast, sessions: Mapping[str, Mapping[str, int]]) 
 
 def _limits(rank: RankStory, firsts: Sequence[RankStory], cast: Cast, session: Mapping[str, int]) -> Iterator[Cause]:
     for name, inside in rank.arrived.limits.items():
-        others = [(other.arrived.limits[name], f"on {other.node}") for other in firsts if name in other.arrived.limits]
+        others = [
+            (other.arrived.limits[name], said("on {node}", other.node))
+            for other in firsts
+            if name in other.arrived.limits
+        ]
         places = [(session[name], "in a session there")] if name in session else []
         outside, where = max([*places, *others], key=lambda place: INFINITE if place[0] < 0 else place[0])
         if inside == UNLIMITED or (outside != UNLIMITED and inside >= outside):
@@ -43,9 +48,21 @@ def _limits(rank: RankStory, firsts: Sequence[RankStory], cast: Cast, session: M
         yield Cause(
             about="limits",
             nodes=(rank.node,),
-            message=f"{NAMES[name]}: {inside} inside the job on {rank.node}; {wanted} {where}{at}",
-            fix=f"`ulimit -{OPTIONS[name]} {wanted}` in the script, or in what starts it (slurmd: LimitNOFILE and"
-            " LimitMEMLOCK of its unit, PropagateResourceLimits)",
+            message=said(
+                "{NAMES}: {inside} inside the job on {node}; {wanted} {where}{at}",
+                NAMES[name],
+                inside,
+                rank.node,
+                wanted,
+                where,
+                at,
+            ),
+            fix=said(
+                "`ulimit -{OPTIONS} {wanted}` in the script, or in what starts it (slurmd: LimitNOFILE and "
+                "LimitMEMLOCK of its unit, PropagateResourceLimits)",
+                OPTIONS[name],
+                wanted,
+            ),
             where=tuple(lines),
             is_advisory=not (name in FEW and inside <= FEW[name]),
         )
@@ -63,15 +80,27 @@ def _caches(rank: RankStory) -> Iterator[Cause]:
             yield Cause(
                 about="limits",
                 nodes=(rank.node,),
-                message=f"{cache.locks[0]} was left on {rank.node} by a build that was killed; the next waits for it",
-                fix=f"`rm {cache.locks[0]}` on {rank.node}, when no job of yours runs there",
+                message=said(
+                    "{locks} was left on {node} by a build that was killed; the next waits for it",
+                    cache.locks[0],
+                    rank.node,
+                ),
+                fix=said("`rm {locks}` on {node}, when no job of yours runs there", cache.locks[0], rank.node),
             )
         elif not cache.can_write:
-            text = f"{cache.variable or 'the cache'} {cache.path} cannot be written on {rank.node}"
-            fix = f"`export {cache.variable}=` a folder that the job may write, in the script"
+            text = said(
+                "{variable} {path} cannot be written on {node}", cache.variable or "the cache", cache.path, rank.node
+            )
+            fix = said("`export {variable}=` a folder that the job may write, in the script", cache.variable)
             yield Cause(about="limits", nodes=(rank.node,), message=text, fix=fix, is_advisory=True)
         elif 0 <= cache.free_bytes < LITTLE_BYTES and cache.kind != "":
-            text = f"{cache.path} ({cache.variable}) has {cache.free_bytes >> 20} MiB free on {rank.node}"
+            text = said(
+                "{path} ({variable}) has {free_bytes} MiB free on {node}",
+                cache.path,
+                cache.variable,
+                cache.free_bytes >> 20,
+                rank.node,
+            )
             yield Cause(about="limits", nodes=(rank.node,), message=text, is_advisory=True)
 
 
@@ -82,6 +111,6 @@ def _devices(ranks: list[RankStory]) -> Iterator[Cause]:
         seen = len(rank.loaded.devices) if rank.loaded else 0
         if seen and local.isdigit() and int(local) >= seen and len(ranks) > seen:
             shown = rank.arrived.variables.get("CUDA_VISIBLE_DEVICES", "not set")
-            what = f"is to use device {local}, and sees {seen} (CUDA_VISIBLE_DEVICES={shown})"
-            message = f"rank {rank.rank} on {rank.node} {what}"
+            what = said("is to use device {local}, and sees {seen} (CUDA_VISIBLE_DEVICES={shown})", local, seen, shown)
+            message = said("rank {rank} on {node} {what}", rank.rank, rank.node, what)
             yield Cause(about="limits", nodes=(rank.node,), message=message)

@@ -17,6 +17,7 @@ from preflight.measure.rehearsal.alike import lines_with
 from preflight.measure.rehearsal.rounds import rounds
 from preflight.redact import without_secrets
 from preflight.results.rehearsal import Cause
+from preflight.said import said
 
 EARLY = ("arrived", "numbered")
 ALONE = (*EARLY, "import")
@@ -62,12 +63,14 @@ def no_way(ranks: Sequence[RankStory], cast: Cast) -> Iterator[Cause]:
             reasons.setdefault(rank.meets.error, []).append(rank)
     for why, those in reasons.items():
         nodes = tuple(dict.fromkeys(rank.node for rank in those))
-        yield _of_place(nodes, f"on {fold(nodes)} {why}", cast)
+        yield _of_place(nodes, said("on {nodes} {why}", fold(nodes), why), cast)
     first = ranks[0]
     is_elsewhere = first.rank == 0 and first.meets is not None and not first.meets.own
     if not reasons and is_elsewhere and first.meets is not None and first.stage == "rendezvous":
         held = ", ".join(first.meets.addresses)
-        text = f"rank 0 is on {first.node}, and {held} ({first.meets.place}) is no address of that node"
+        text = said(
+            "rank 0 is on {node}, and {held} ({place}) is no address of that node", first.node, held, first.meets.place
+        )
         yield _of_place((first.node,), text, cast)
 
 
@@ -101,7 +104,15 @@ def calls(story: Story) -> Iterator[tuple[str, str]]:
         for process in node.processes:
             peers = list(dict.fromkeys(s.peer for s in process.sockets if s.state == "connecting"))
             if peers:
-                yield name, f"{_shown(process)} on {name} calls {', '.join(peers[:3])}, and nobody answers"
+                yield (
+                    name,
+                    said(
+                        "{shown} on {name} calls {peers}, and nobody answers",
+                        _shown(process),
+                        name,
+                        ", ".join(peers[:3]),
+                    ),
+                )
 
 
 def waiting(story: Story, cast: Cast) -> Iterator[Cause]:
@@ -125,10 +136,16 @@ def waiting(story: Story, cast: Cast) -> Iterator[Cause]:
         return
     names = [node.node for node in waits]
     guilty = tuple(others or names)
-    for_whom = f", for {fold(others)}" if others else ""
-    said = next(filter(None, map(last_words, waits)), "")
-    said = f"; it says: {TORCH_LOG.sub('', said)}" if said else ""
-    message = f"the launcher on {fold(names)} waits{for_whom}, and started no rank in {story.seconds:.0f} s{said}"
+    for_whom = said(", for {others}", fold(others)) if others else ""
+    words = next(filter(None, map(last_words, waits)), "")
+    words = said("; it says: {words}", TORCH_LOG.sub("", words)) if words else ""
+    message = said(
+        "the launcher on {names} waits{for_whom}, and started no rank in {seconds:.0f} s{words}",
+        fold(names),
+        for_whom,
+        story.seconds,
+        words,
+    )
     where = places(cast, guilty)
     yield Cause(about="training", nodes=guilty, message=message + _at(where), where=where)
 

@@ -9,6 +9,7 @@ from preflight.jobs.rehearsal.story import RankStory, Story
 from preflight.launch.cast import Cast
 from preflight.measure.rehearsal.rounds import rounds
 from preflight.results.rehearsal import Cause
+from preflight.said import said
 
 # Stage -> the moments between which it lies, by the clock of its own node.
 STAGES = {
@@ -54,5 +55,11 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
         usual = median_low([held[stage] for held in slowest.values()])
         for name, held in slowest.items():
             if held[stage] > max(SLOW_FACTOR * usual, usual + SLOW_SECONDS):
-                text = f"{name} took {held[stage]:.0f} s for stage {stage}, where the others took {usual:.0f} s"
-                yield Cause(about="pace", nodes=(name,), message=f"{text} and waited", is_advisory=True)
+                text = said(
+                    "{name} took {held:.0f} s for stage {stage}, where the others took {usual:.0f} s",
+                    name,
+                    held[stage],
+                    stage,
+                    usual,
+                )
+                yield Cause(about="pace", nodes=(name,), message=said("{text} and waited", text), is_advisory=True)

@@ -10,6 +10,7 @@ from preflight.jobs.rehearsal.story import RankStory, Story
 from preflight.launch.cast import Cast
 from preflight.measure.rehearsal.rounds import program_of, rounds, world_of
 from preflight.results.rehearsal import Cause
+from preflight.said import said
 
 MOST_NAMED = 8
 
@@ -31,9 +32,9 @@ def _of_round(ranks: Sequence[RankStory], story: Story, cast: Cast) -> Iterator[
     size = world_of(ranks)
     alone = [rank for rank in ranks if rank.world_size == 1]
     if len(alone) == len(ranks) and len(cast.nodes) > 1:
-        several = f"{len(ranks)} rank{'s' * (len(ranks) > 1)} on {_nodes(ranks)}"
+        several = said("{ranks} rank{s} on {nodes}", len(ranks), "s" * (len(ranks) > 1), _nodes(ranks))
         fix = "give the launcher the number of nodes, and every node its own number"
-        yield _cause(ranks, cast, f"{several}, each in a world of one: every node would train alone", fix)
+        yield _cause(ranks, cast, said("{several}, each in a world of one: every node would train alone", several), fix)
         return
     twice = _twice(ranks)
     if twice:
@@ -41,7 +42,9 @@ def _of_round(ranks: Sequence[RankStory], story: Story, cast: Cast) -> Iterator[
         return
     yield from _missing(ranks, size, story, cast)
     if cast.ranks and size and cast.ranks != size:
-        text = f"the files promise {cast.ranks} ranks, and those that came were told that there are {size}"
+        text = said(
+            "the files promise {ranks} ranks, and those that came were told that there are {size}", cast.ranks, size
+        )
         yield _cause(ranks, cast, text, "")
 
 
@@ -51,7 +54,7 @@ def _unnumbered(ranks: Sequence[RankStory], cast: Cast) -> Cause:
     what = "accelerate started it as one process" if by_accelerate else "no RANK reaches it, and no launcher numbers it"
     value = ranks[0].arrived.variables.get("RANK", "")
     if value and not value.isdigit():
-        what = f"its RANK is {value!r}, which is no number"
+        what = said("its RANK is {value!r}, which is no number", value)
     elif _is_of_batch_shell(ranks[0]):
         what = "the batch shell started it, on its own node alone, and no step of srun"
     fix = (
@@ -63,7 +66,9 @@ def _unnumbered(ranks: Sequence[RankStory], cast: Cast) -> Cause:
         if by_accelerate
         else "`export` RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT before it, or start it with torchrun"
     )
-    return _cause(ranks, cast, f"{program} on {_nodes(ranks)} would train alone: {what}", fix)
+    return _cause(
+        ranks, cast, said("{program} on {nodes} would train alone: {what}", program, _nodes(ranks), what), fix
+    )
 
 
 def _twice(ranks: Sequence[RankStory]) -> list[RankStory]:
@@ -74,10 +79,14 @@ def _twice(ranks: Sequence[RankStory]) -> list[RankStory]:
 def _twice_text(ranks: Sequence[RankStory], size: int) -> str:
     number = ranks[0].rank
     nodes = sorted(rank.node for rank in ranks if rank.rank == number)
-    where = f"on {nodes[0]} {len(nodes)} times" if len({*nodes}) == 1 else f"on {', '.join(nodes)}"
+    where = (
+        said("on {nodes} {nodes2} times", nodes[0], len(nodes))
+        if len({*nodes}) == 1
+        else said("on {nodes}", ", ".join(nodes))
+    )
     several = len({rank.rank for rank in ranks})
-    more = f", as {several - 1} more" if several > 1 else ""
-    return f"rank {number} of {size} came {where}{more}"
+    more = said(", as {several} more", several - 1) if several > 1 else ""
+    return said("rank {number} of {size} came {where}{more}", number, size, where, more)
 
 
 def _missing(ranks: Sequence[RankStory], size: int, story: Story, cast: Cast) -> Iterator[Cause]:
@@ -87,15 +96,17 @@ def _missing(ranks: Sequence[RankStory], size: int, story: Story, cast: Cast) ->
     without = [name for name in cast.nodes if not any(rank.node == name for rank in ranks)]
     nodes = without or list(dict.fromkeys(rank.node for rank in ranks))
     few = ", ".join(map(str, missing[:MOST_NAMED])) + (" ..." if len(missing) > MOST_NAMED else "")
-    came = f"{size - len(missing)} of {size} ranks came, rank{'s' * (len(missing) > 1)} {few} did not"
-    from_where = f": none from {fold(without)}" if without else ""
+    came = said(
+        "{size} of {size2} ranks came, rank{s} {few} did not", size - len(missing), size, "s" * (len(missing) > 1), few
+    )
+    from_where = said(": none from {without}", fold(without)) if without else ""
     batch = [rank for rank in ranks if _is_of_batch_shell(rank)]
     if batch:
         why, fix = "; it is the batch shell that starts them, on its own node alone", "start them with `srun`"
     else:
         why, fix = "".join(_at_rest(name, story, cast) for name in without[:3]), ""
     waiting = [rank for rank in ranks if rank.stage in ("rendezvous", "communicator")]
-    waits = f"; rank {waiting[0].rank} on {waiting[0].node} waits for them" if waiting else ""
+    waits = said("; rank {rank} on {node} waits for them", waiting[0].rank, waiting[0].node) if waiting else ""
     where = _where(without or [rank.node for rank in ranks], story, cast)
     yield Cause(about="ranks", nodes=tuple(nodes), message=f"{came}{from_where}{why}{waits}", fix=fix, where=where)
 
@@ -114,8 +125,8 @@ def _at_rest(name: str, story: Story, cast: Cast) -> str:
     if line is None:
         return ""
     if node.code is None:
-        return f"; its script is at {line.command}"
-    return f"; its script ended with {node.code}, last at {line.command}"
+        return said("; its script is at {command}", line.command)
+    return said("; its script ended with {code}, last at {command}", node.code, line.command)
 
 
 def _where(nodes: Sequence[str], story: Story, cast: Cast) -> tuple[tuple[str, int], ...]:

@@ -22,6 +22,7 @@ from preflight.jobs.rehearsal.story import NodeStory, Story
 from preflight.launch.cast import Cast, Script
 from preflight.redact import without_secrets
 from preflight.results.rehearsal import Cause
+from preflight.said import said
 
 # What starts Python where our hook does not come -> what to add for the rehearsal.
 HIDDEN = (
@@ -76,11 +77,16 @@ def _of_file(node: NodeStory, script: Script) -> Iterator[Cause]:
         return
     what = ""
     if node.began.path != script.path:
-        what = f"{script.path} is not on {NODE}: the text from here was run there, in {node.began.folder}"
+        what = said(
+            "{path} is not on {NODE}: the text from here was run there, in {folder}",
+            script.path,
+            NODE,
+            node.began.folder,
+        )
     elif node.began.differs:
-        what = f"{script.path} on {NODE} is not the file that was given: that of the node was run"
+        what = said("{path} on {NODE} is not the file that was given: that of the node was run", script.path, NODE)
     if what:
-        fix = f"bring {script.name} to the same path on every node (scp, or a shared folder)"
+        fix = said("bring {name} to the same path on every node (scp, or a shared folder)", script.name)
         yield Cause(about="scripts", nodes=(), message=what, fix=fix, is_advisory=True)
 
 
@@ -90,14 +96,14 @@ def _is_over_before(node: NodeStory) -> bool:
 
 def _before_script(node: NodeStory) -> Cause:
     """The login ended, or went on to something else, before the script's first line."""
-    said = (node.output.err_before, node.output.out_before) if node.output else ()
-    words = next(filter(None, map(without_noise, said)), [])
+    printed = (node.output.err_before, node.output.out_before) if node.output else ()
+    words = next(filter(None, map(without_noise, printed)), [])
     last = f": {without_secrets(words[-1])[:200]}" if words else ""
-    how = f"ended with {node.code}" if node.code is not None else "did not come to its command"
+    how = said("ended with {code}", node.code) if node.code is not None else "did not come to its command"
     return Cause(
         about="scripts",
         nodes=(),
-        message=f"the login shell on {NODE} {how} before the script began{last}",
+        message=said("the login shell on {NODE} {how} before the script began{last}", NODE, how, last),
         fix="look through ~/.bash_profile, ~/.profile and ~/.bashrc there for exit, exec, read and what fails",
     )
 
@@ -114,14 +120,24 @@ def _of_script(node: NodeStory, script: Script, story: Story) -> Iterator[Cause]
         yield Cause(
             about="scripts",
             nodes=(),
-            message=f"the script on {NODE} ended with 0 at {stopped.command} and started no rank, as others did",
+            message=said(
+                "the script on {NODE} ended with 0 at {command} and started no rank, as others did",
+                NODE,
+                stopped.command,
+            ),
             where=((stopped.file, stopped.line),),
         )
     for line in failed:
         yield Cause(
             about="scripts",
             nodes=(),
-            message=f"{line.command} ended with {line.status} on {NODE}, and the script went on: {_words(node, line)}",
+            message=said(
+                "{command} ended with {status} on {NODE}, and the script went on: {words}",
+                line.command,
+                line.status,
+                NODE,
+                _words(node, line),
+            ),
             fix=_fix(line.status, line),
             where=((line.file, line.line),),
             is_advisory=any(rank.stage == "done" for rank in node.ranks.values()),
@@ -129,15 +145,17 @@ def _of_script(node: NodeStory, script: Script, story: Story) -> Iterator[Cause]
 
 
 def _stopped(node: NodeStory, line: Line | None, *, has_trained: bool) -> Cause:
-    at = f"at {line.command}" if line else "at a line that its shell does not tell"
+    at = said("at {command}", line.command) if line else "at a line that its shell does not tell"
     status = line.status if line and line.status > 0 else node.code or 0
     words = _words(node, line)
-    ended = f" with {status}" + ("" if status == node.code else f", and ended with {node.code}")
+    ended = said(" with {status}", status) + ("" if status == node.code else said(", and ended with {code}", node.code))
     after = "; the ranks were done by then, and what follows may need what the training writes" if has_trained else ""
     return Cause(
         about="scripts",
         nodes=(),
-        message=f"the script on {NODE} stopped {at}{ended}" + (f": {words}" if words else "") + after,
+        message=said("the script on {NODE} stopped {at}{ended}", NODE, at, ended)
+        + (f": {words}" if words else "")
+        + after,
         fix=_fix(status, line),
         is_advisory=has_trained,
         where=((line.file, line.line),) if line else (),
@@ -158,9 +176,11 @@ def _fix(status: int, line: Line | None) -> str:
     if line is None:
         return ""
     if status == NOT_FOUND:
-        return f"install what {line.place} calls there, or load it before: its PATH on the other nodes leads to it"
+        return said(
+            "install what {place} calls there, or load it before: its PATH on the other nodes leads to it", line.place
+        )
     if status == NOT_RUN:
-        return f"`chmod +x` what {line.place} calls there; a file system mounted with noexec runs nothing"
+        return said("`chmod +x` what {place} calls there; a file system mounted with noexec runs nothing", line.place)
     return ""
 
 
@@ -191,11 +211,15 @@ def refused(cast: Cast) -> Iterator[Cause]:
             if re.search(MAYBE_HIDDEN[0][0], text):
                 sure.append((number, MAYBE_HIDDEN[0][1]))
         for line, words in sure[:1]:
-            message = (
-                f"the script was not run on {name}: its ranks start where our hook does not reach, so that the real"
-                f" program would run: {script.name}:{line} (`{text_at(lines, line)}`)"
+            message = said(
+                "the script was not run on {name}: its ranks start where our hook does not reach, so that "
+                "the real program would run: {name2}:{line} (`{text_at}`)",
+                name,
+                script.name,
+                line,
+                text_at(lines, line),
             )
-            fix = f"for the rehearsal add {words} at {script.name}:{line}"
+            fix = said("for the rehearsal add {words} at {name}:{line}", words, script.name, line)
             where = ((script.name, line),)
             yield Cause(about="ranks", nodes=(name,), message=message, fix=fix, where=where, is_unmeasured=True)
 
@@ -210,9 +234,11 @@ def stray(story: Story, cast: Cast) -> Iterator[Cause]:
         if node.stray:
             script = cast.scripts.get(name)
             line = last_line(node, script) if script else None
-            at = f" at {line.command}" if line else ""
+            at = said(" at {command}", line.command) if line else ""
             where = ((line.file, line.line),) if line else ()
-            message = f"the real program ran on {name} without our hook{at}, and was ended: `{node.stray}`"
+            message = said(
+                "the real program ran on {name} without our hook{at}, and was ended: `{stray}`", name, at, node.stray
+            )
             fix = "start it so that PYTHONPATH reaches it, for the rehearsal"
             yield Cause(about="ranks", nodes=(name,), message=message, fix=fix, where=where, is_unmeasured=True)
 
@@ -225,14 +251,20 @@ def unseen(story: Story, cast: Cast) -> Iterator[Cause]:
         found = hidden(script)
         where = f"{script.name}:{found[0]}" if found else line.command if line else script.name
         if ACTORS.search(script.text):
-            message = f"{script.name} starts actors and no ranks: whether the nodes joined is all that was rehearsed"
+            message = said(
+                "{name} starts actors and no ranks: whether the nodes joined is all that was rehearsed", script.name
+            )
         elif node.code is None and not node.launched and line:
-            message = f"the script on {name} was still at {line.command} when the time was over"
+            message = said("the script on {name} was still at {command} when the time was over", name, line.command)
         elif node.launched:
-            message = f"no rank reported on {name}, though {_shown(node)} was started at {where}"
+            message = said(
+                "no rank reported on {name}, though {shown} was started at {where}", name, _shown(node), where
+            )
         else:
-            message = f"no rank reported on {name}: the ranks start where our hook does not reach ({where})"
-        fix = f"for the rehearsal add {found[1]} at {where}" if found else ""
+            message = said(
+                "no rank reported on {name}: the ranks start where our hook does not reach ({where})", name, where
+            )
+        fix = said("for the rehearsal add {found} at {where}", found[1], where) if found else ""
         places = ((script.name, found[0]),) if found else ()
         yield Cause(about="ranks", nodes=(name,), message=message, fix=fix, where=places, is_unmeasured=True)
 

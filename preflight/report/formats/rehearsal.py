@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.report.columns import counted
 from preflight.report.printable import printable
 from preflight.results import Rehearsal
+from preflight.said import said
 
 STAGES = ("script", "launcher", "import", "rendezvous", "communicator", "first step")
 
@@ -18,9 +19,22 @@ def rehearsal_table(rehearsal: Rehearsal) -> str:
 
 def _lines(rehearsal: Rehearsal) -> Iterator[str]:
     for script in rehearsal.scripts:
-        ended = "still running" if script.code is None else f"ended with {script.code}"
-        yield printable(f"# {script.node}: {script.file} in {script.folder}, last at line {script.line}, {ended}")
-    yield f"# {counted(len(rehearsal.ranks), 'rank')}, {printable(rehearsal.backend)}; seconds of each stage:"
+        ended = "still running" if script.code is None else said("ended with {code}", script.code)
+        yield printable(
+            said(
+                "# {node}: {file} in {folder}, last at line {line}, {ended}",
+                script.node,
+                script.file,
+                script.folder,
+                script.line,
+                ended,
+            )
+        )
+    yield said(
+        "# {counted}, {backend}; seconds of each stage:",
+        counted(len(rehearsal.ranks), "rank"),
+        printable(rehearsal.backend),
+    )
     if rehearsal.ranks:
         from tabulate import tabulate  # here, as it takes 40 ms to import
 
