@@ -351,7 +351,16 @@ def left_lock(host):
         host.check(["rm", "-r", path])
 
 
-@pytest.mark.parametrize("name", FAULTS)
+# One of each kind is tried in every run, the others with the long ones.
+ALWAYS = {
+    "MASTER_ADDR is not exported", "conda missing on one node", "a port that is held", "a script that ends early",
+    "a lock that was left in a cache",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name not in ALWAYS)) for name in FAULTS]
+)
 def test_a_fault_is_named_at_its_node_and_line(lab, folder, name):
     """What no reading of the files tells: it is found where it happens, once, and nothing else is."""
     fault = FAULTS[name]
