@@ -16,6 +16,7 @@ PACKAGE = ROOT / "preflight"
 # Each row may import the rows above it, and itself only within a room.
 ORDER = (
     ("said",),
+    ("knowledge",),
     ("errors", "redact", "transport"),
     ("hosts", "results"),
     ("facts", "ledger"),

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from preflight.diagnose.causes import CAUSES
 from preflight.errors import UsageError
+from preflight.knowledge.variables.names import ROWS
 from preflight.options.settings import Settings
 from preflight.plugin import checks_folder
 from preflight.redact import without_secrets
 from preflight.report.language import ENGLISH, Language
 from preflight.said import said
 from preflight.tables.launch_rules import TEXTS, VERDICTS
-from preflight.tables.variable_names import ROWS
 
 SHOWN_WHOLE = 6  # of more than so many only the best are shown whole, the others by their first lines
 BEST = 3

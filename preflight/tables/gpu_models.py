@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
+from preflight.knowledge.versions import is_within
 from preflight.said import joined, said
 from preflight.tables.faults import Fault
-from preflight.tables.packages import is_within
 
 RELEASE_NOTES = "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.html"
 HIGHER = "torch for a newer CUDA (`--index-url https://download.pytorch.org/whl/cuXYZ`) on the nodes named"

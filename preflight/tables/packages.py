@@ -11,12 +11,12 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.subjects.software import Software
 from preflight.facts.value import Missing
 from preflight.hosts import fold
+from preflight.knowledge.versions import is_within
 from preflight.said import said
 
 # Tools that install packages: no job imports them.
 TOOLS = frozenset({"pip", "setuptools", "wheel", "virtualenv", "uv", "distribute", "conda", "mamba"})
 MOST_SHOWN = 8
-Version = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -122,34 +122,6 @@ NCCL_WHEEL = re.compile(r"nvidia-nccl-cu\d+")
 def nccl_wheels(software: Software) -> dict[str, str]:
     """NVIDIA's wheels of NCCL, one for each CUDA: all of them install the one file nvidia/nccl/lib/libnccl.so.2."""
     return {name: version for name, version in software.packages.items() if NCCL_WHEEL.fullmatch(name)}
-
-
-def is_within(version: str, wanted: str) -> bool:
-    """Whether a version meets every part of ">=2.4,<2.5", as PEP 440 has it; an unknown one meets none."""
-    return bool(version) and all(_meets(release(version), part.strip()) for part in wanted.split(","))
-
-
-def _meets(number: Version, part: str) -> bool:
-    sign = part[: len(part) - len(part.lstrip("<>=!~"))]
-    text = part.removeprefix(sign)
-    bound = release(text)
-    kept = text.count(".")  # of the numbers, where the last one is free: "==2.1.*" and "~=2.1.3"
-    has_prefix = [*number, *[0] * kept][:kept] == [*bound, *[0] * kept][:kept]
-    if text.endswith(".*"):
-        return has_prefix if sign == "==" else not has_prefix
-    if sign == "~=":
-        return number >= bound and has_prefix
-    signs = {"<": number < bound, "<=": number <= bound, ">": number > bound, ">=": number >= bound}
-    return signs.get(sign, number != bound if sign == "!=" else number == bound)
-
-
-def release(version: str) -> Version:
-    """The numbers that a version begins with, without zeros at the end: "2.4.0a0+07cec" is (2, 4)."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    numbers = [int(part) for part in found[0].split(".")] if found else []
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)
 
 
 def differing(cluster: Cluster, judged_elsewhere: Collection[str]) -> list[Blame]:

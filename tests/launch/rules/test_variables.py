@@ -10,11 +10,12 @@ from tests.launch.samples import DEEPSPEED, HOSTFILE, exports, failed, judged, r
 @pytest.mark.parametrize(
     "line",
     ["NCCL_DEBUG=INFO", "NCCL_IB_GID_INDEX=3", "NCCL_SOCKET_IFNAME=^docker,lo", "NCCL_SOCKET_IFNAME==eth0",
-     "GLOO_SOCKET_IFNAME=eth0,eth1", "NCCL_ASYNC_ERROR_HANDLING=1", "NCCL_IB_HCA=mlx5_0:1", "CUDA_LAUNCH_BLOCKING=0",
-     "NCCL_IB_DISABLE=0", "NCCL_DEBUG_SUBSYS=ALL", "NCCL_IB_TIMEOUT=22", "NCCL_IB_RETRY_CNT=7", "NCCL_IB_TC=-1",
+     "GLOO_SOCKET_IFNAME=eth0,eth1",
+     "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "NCCL_IB_HCA=mlx5_0:1", "CUDA_LAUNCH_BLOCKING=0",
+     "NCCL_IB_DISABLE=0", "NCCL_DEBUG_SUBSYS=INIT,NET", "NCCL_IB_TIMEOUT=22", "NCCL_IB_RETRY_CNT=7", "NCCL_IB_TC=-1",
      "NCCL_IB_GID_INDEX=", "NCCL_P2P_LEVEL=NVL", "NCCL_IB_HCA=^mlx5_bond_0", "NCCL_IB_HCA=ibp24s0,ibp25s0",
      "NCCL_NET_PLUGIN=none", "NCCL_FASTRAK_IFNAME=eth1,eth2", "NCCL_TIMEOUT=1800",
-     "NCCL_EXCLUDE_IB_HCA=mlx5_an0", "NCCL_SOCKET_IFNAME=^docker0", "NCCL_SOCKET_IFNAME=br0"],
+     "NCCL_EXCLUDE_IB_HCA=mlx5_an0", "NCCL_SOCKET_IFNAME=^docker0,lo", "NCCL_SOCKET_IFNAME=br0"],
 )  # fmt: skip
 def test_right_variables_are_silent(line):
     """Values as NCCL, torch and Gloo read them."""
@@ -34,6 +35,10 @@ def test_right_variables_are_silent(line):
         ("GLOO_SOCKET_IFNAME=lo", "interface_leads_to_other_nodes"),
         ("NCCL_SOCKET_IFNAME=docker0", "interface_leads_to_other_nodes"),
         ("GLOO_SOCKET_IFNAME=virbr0", "interface_leads_to_other_nodes"),
+        ("NCCL_SOCKET_IFNAME=^docker0", "interface_leads_to_other_nodes"),
+        ("NCCL_SOCKET_IFNAME=lo,eth0", "interface_leads_to_other_nodes"),
+        ("NCCL_SOCKET_IFNAME=10.0.0.1", "variables_have_values_that_count"),
+        ("GLOO_SOCKET_IFNAME=10.0.0.0/24", "variables_have_values_that_count"),
         ("CUDA_LAUNCH_BLOCKING=1", "cuda_launches_do_not_block"),
         ("NCCL_IB_USE_INLINE=1", "nccl_variables_are_safe"),
         ("NCCL_IB_TIMEOUT=50", "variables_have_values_that_count"),

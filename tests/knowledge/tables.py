@@ -1,0 +1,104 @@
+"""Which tables of plain rows are there, and what does each say of the examples of its rows?
+
+A table that stands in TABLES is tested by tests/knowledge/test_rows.py, each of its rows by its own examples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from preflight.knowledge.variables import judged, leftovers
+from preflight.knowledge.variables.kinds import TEXT
+from preflight.knowledge.variables.names import ROWS
+from preflight.knowledge.variables.names import Row as Variable
+
+
+class Example(NamedTuple):
+    """What shows a row, and what is near to it and does not."""
+
+    shows: Any
+    neighbour: Any
+
+
+def itself(row: Any) -> list[Example]:
+    """The example and the neighbour that stand in the row."""
+    return [Example(row.example, row.neighbour)]
+
+
+def blank(row: Any) -> Any:
+    """The row without what it says; what it is looked up by and its examples stay."""
+    kept = {"name", "example", "neighbour"}
+    texts = [one.name for one in dataclasses.fields(row) if isinstance(getattr(row, one.name), str)]
+    return dataclasses.replace(row, **dict.fromkeys(set(texts) - kept, ""))
+
+
+class Table(NamedTuple):
+    """The rows of a table, and what it says of an example where it has only some of them."""
+
+    rows: tuple[Any, ...]
+    says: Callable[[Any, Any], str]  # of what `held` makes of rows, and an example
+    examples: Callable[[Any], list[Example]] = itself
+    name: Callable[[Any], str] = lambda row: str(row.name)
+    held: Callable[[Iterable[Any]], Any] = tuple
+    emptied: Callable[[Any], Any] = blank
+
+    def red(self, rows: Iterable[Any]) -> set[str]:
+        """The rows of which an example does not hold, where these are all that is known."""
+        known = self.held(rows)
+        return {self.name(row) for row in self.rows if not all(self._holds(known, one) for one in self.examples(row))}
+
+    def _holds(self, known: Any, one: Example) -> bool:
+        return bool(self.says(known, one.shows)) and not self.says(known, one.neighbour)
+
+
+class Held(NamedTuple):
+    """A variable with its value, under one version of every library; one without a version is only looked up."""
+
+    name: str
+    value: str = ""
+    version: str = ""
+
+
+def of_a_variable(row: Variable) -> list[Example]:
+    """A value that its kind refuses, a version that does not read it, and that it is known."""
+    found = [Example(Held(row.name), Held(f"{row.name}_OF_NOBODY"))]
+    if row.kind.refused:
+        found.append(Example(Held(row.name, row.kind.refused), Held(row.name, row.kind.taken)))
+    if row.since:
+        found.append(Example(Held(row.name, version="0.1"), Held(row.name, version=row.since)))
+    if row.until:
+        end = row.until.removeprefix("torch ").partition(":")[0]
+        found.append(Example(Held(row.name, version=end), Held(row.name, version=row.since or "0.1")))
+    return found
+
+
+def _of_variables(rows: Mapping[str, Variable], held: Held) -> str:
+    row = rows.get(held.name)
+    if row is None or not row.source:
+        return ""
+    if held.value:
+        return judged.refused(held.name, held.value, rows)
+    return judged.unread(held.name, nccl=held.version, torch=held.version, rows=rows) if held.version else row.source
+
+
+def _of_leftovers(rows: Iterable[leftovers.Leftover], example: tuple[str, str]) -> str:
+    row = leftovers.found(*example, has_rdma=True, rows=rows)
+    return row.does if row and row.source else ""
+
+
+TABLES = {
+    "variables": Table(
+        tuple(ROWS.values()),
+        _of_variables,
+        of_a_variable,
+        held=lambda rows: {row.name: row for row in rows},
+        emptied=lambda row: Variable(row.name, TEXT, source=""),
+    ),
+    "leftovers": Table(
+        leftovers.LEFTOVERS,
+        _of_leftovers,
+        lambda row: [Example((row.name, row.example), (row.name, row.neighbour))],
+    ),
+}
