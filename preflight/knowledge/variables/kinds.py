@@ -70,7 +70,7 @@ def of_functions(*words: str) -> Kind:
     return Kind(said("a list of {words}", ", ".join(words)), rf"{one}(;{one})*;?", f"^{words[0]}", " ".join(words[:2]))
 
 
-TEXT = Kind("a text", r"[\s\S]*", "a text", "")
+TEXT = Kind("a text", r"[\s\S]*", "text", "")
 SWITCH = Kind("0 or 1", r"\s*[+-]?(0x[0-9a-f]+|\d+).*", "1", "true", -2, 2)  # -2 is how NCCL writes "not set"
 NUMBER = whole(-2)
 POSITIVE = whole(1)

@@ -12,7 +12,7 @@ from preflight.facts.node import NodeFacts
 from preflight.knowledge.variables import interfaces, leftovers
 from preflight.knowledge.variables import judged as table
 from preflight.knowledge.variables.names import ROWS
-from preflight.launch.field import Field, Sourced, Unknown, firm, value_of, words
+from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.deepspeed.command import DEEPSPEED, logs_in
 from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import LaunchFiles, Plan, Unset, fail, warn
@@ -20,10 +20,6 @@ from preflight.launch.text.execute import LEAVING
 from preflight.ledger.findings import Finding
 from preflight.said import said
 
-# Of a single process, which a launcher may give to each as it likes, or that another rule judges.
-JUDGED_ELSEWHERE = frozenset(
-    words("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK CUDA_VISIBLE_DEVICES")
-)
 RISKY = {row.name: row.does for row in leftovers.LEFTOVERS if row.does == leftovers.BUFFERS}
 # Who sets one of them has RDMA.
 OF_RDMA = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_PKEY")
@@ -79,7 +75,7 @@ def _existing(name: str, value: Sourced[str]) -> Iterable[Finding]:
 
 def _possible(name: str, value: Sourced[str]) -> Iterable[Finding]:
     """A value that the library does not take."""
-    refused = "" if name in JUDGED_ELSEWHERE else table.refused(name, value.value)
+    refused = table.refused(name, value.value)
     if refused:
         tell = warn if table.is_harmless(name) else fail
         fix = _meant(name, value.value.strip())
