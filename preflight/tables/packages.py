@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from preflight.errors import Blame
 from preflight.facts.cluster import Cluster
 from preflight.facts.subjects.software import Software
 from preflight.facts.value import Missing
 from preflight.hosts import fold
+from preflight.knowledge.packages import BadPair, together
 from preflight.knowledge.versions import is_within
 from preflight.said import said
 
@@ -19,77 +19,9 @@ TOOLS = frozenset({"pip", "setuptools", "wheel", "virtualenv", "uv", "distribute
 MOST_SHOWN = 8
 
 
-@dataclass(frozen=True)
-class BadPair:
-    """Versions that break together: a package and what of it, another and what of it ("" for no other)."""
-
-    package: str
-    versions: str  # ">=2.4,<2.5"
-    other: str
-    other_versions: str
-    what: str
-    fix: str
-    source: str
-
-
-BAD_PAIRS = (
-    BadPair(
-        "deepspeed",
-        "<0.14.3",
-        "torch",
-        ">=2.4",
-        "`import deepspeed` ends with ImportError: torch.distributed.elastic has lost what it imports",
-        "`pip install 'deepspeed>=0.14.3'`",
-        "https://github.com/deepspeedai/DeepSpeed/issues/5337, https://github.com/deepspeedai/DeepSpeed/issues/5603",
-    ),
-    BadPair(
-        "torch",
-        "<2.3",
-        "numpy",
-        ">=2",
-        "this torch was compiled for NumPy 1: `tensor.numpy()` fails or crashes",
-        "`pip install 'numpy<2'`, or a newer torch",
-        "https://github.com/pytorch/pytorch/issues/135013",
-    ),
-    BadPair(
-        "megatron-core",
-        ">=0.11,<0.12",
-        "torch",
-        "<2.5",
-        "jobs of more than two nodes hang when they broadcast parameters",
-        "a newer torch",
-        "https://github.com/verl-project/verl/issues/701",
-    ),
-    BadPair(
-        "nccl",
-        ">=2.26.3,<2.27.3",
-        "",
-        "",
-        'jobs of several nodes may end with "Could not find NET with id 0"',
-        "NCCL 2.27.3 or newer",
-        "https://github.com/NVIDIA-NeMo/Speech/issues/13996",
-    ),
-    BadPair(
-        "transformer-engine",
-        ">=1.0,<1.1",
-        "flash-attn",
-        ">=2.0.5",
-        "this transformer-engine requires flash-attn up to 2.0.4",
-        "a newer transformer-engine",
-        "https://github.com/Dao-AILab/flash-attention/issues/813",
-    ),
-)
-
-
 def bad_pairs(software: Software) -> list[BadPair]:
     """The rows that hold on a node."""
-    held = installed(software)
-    return [
-        pair
-        for pair in BAD_PAIRS
-        if is_within(held.get(pair.package, ""), pair.versions)
-        and (not pair.other or is_within(held.get(pair.other, ""), pair.other_versions))
-    ]
+    return together(installed(software))
 
 
 def installed(software: Software) -> dict[str, str]:

@@ -9,10 +9,13 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from preflight.facts.subjects.kernel import LogEvent
+from preflight.knowledge import gpu_models, packages, xids
 from preflight.knowledge.variables import judged, leftovers
 from preflight.knowledge.variables.kinds import TEXT
 from preflight.knowledge.variables.names import ROWS
 from preflight.knowledge.variables.names import Row as Variable
+from preflight.knowledge.versions import is_within
 
 
 class Example(NamedTuple):
@@ -88,6 +91,30 @@ def _of_leftovers(rows: Iterable[leftovers.Leftover], example: tuple[str, str]) 
     return row.does if row and row.source else ""
 
 
+def _of_xids(rows: Mapping[int, xids.Xid], example: str) -> str:
+    event = LogEvent(
+        "xid", int(example.partition(",")[0]), "0000:07:00", 60.0, f"NVRM: Xid (PCI:0000:07:00): {example}"
+    )
+    return rows[event.code].name if xids.is_fatal(event, rows) or xids.is_wear(event, rows) else ""
+
+
+def _of_packages(rows: Iterable[packages.BadPair], held: Mapping[str, str]) -> str:
+    return " ".join(row.what for row in packages.together(held, rows) if row.fix and row.source)
+
+
+def _of_models(rows: Iterable[gpu_models.Model], example: tuple[str, str]) -> str:
+    name, cuda = example
+    row = gpu_models.model(name, rows)
+    return row.fix if row and row.compute_capability and not is_within(cuda, row.cuda) else ""
+
+
+def _of_wheels(rows: Iterable[gpu_models.Wheel], example: tuple[str, str]) -> str:
+    row = gpu_models.wheel(*example, rows)
+    return row.least if row else ""
+
+
+OF_A_PROGRAM = "31, pid=7, name=python"  # an Xid that the program itself is to blame for
+
 TABLES = {
     "variables": Table(
         tuple(ROWS.values()),
@@ -101,4 +128,21 @@ TABLES = {
         _of_leftovers,
         lambda row: [Example((row.name, row.example), (row.name, row.neighbour))],
     ),
+    "xids": Table(
+        xids.XIDS,
+        _of_xids,
+        lambda row: [Example(row.example or f"{row.code}, pid=7, name=python", OF_A_PROGRAM)],
+        name=lambda row: str(row.code),
+        held=lambda rows: {row.code: row for row in rows},
+        emptied=lambda row: dataclasses.replace(row, name=""),
+    ),
+    "packages": Table(packages.BAD_PAIRS, _of_packages, name=lambda row: f"{row.package}-{row.other}"),
+    "gpu_models": Table(
+        gpu_models.MODELS,
+        _of_models,
+        lambda row: [Example((row.gpu, row.example), (row.gpu, row.neighbour))],
+        name=lambda row: str(row.pattern),
+        emptied=lambda row: dataclasses.replace(row, compute_capability="", cuda="", fix=""),
+    ),
+    "wheels": Table(gpu_models.LEFT_OUT, _of_wheels, name=lambda row: f"{row.torch} {row.cuda}"),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from preflight.facts.value import Missing
-from preflight.knowledge.versions import is_within
 from preflight.tables import packages
 from preflight.testing import healthy
 
@@ -47,11 +46,3 @@ def test_torch_counts_as_it_is_and_not_as_it_was_packaged():
     node = healthy(1).broken("node1", "software", torch="2.2.0", nccl=Missing("none", "absent")).cluster.nodes[0]
     held = packages.installed(node.software)
     assert (held["torch"], "nccl" in held) == ("2.2.0", False)
-
-
-def test_every_bad_pair_can_be_met():
-    """Its versions can be read, and its source is an address."""
-    for pair in packages.BAD_PAIRS:
-        assert pair.source.startswith("https://")
-        assert is_within(pair.versions.split(",")[0].lstrip("<>=") + ".0", ">=0")
-        assert bool(pair.other) == bool(pair.other_versions)
