@@ -16,8 +16,7 @@ PACKAGE = ROOT / "preflight"
 # Each row may import the rows above it, and itself only within a room.
 ORDER = (
     ("said",),
-    ("knowledge",),
-    ("errors", "redact", "transport"),
+    ("errors", "knowledge", "redact", "transport"),
     ("hosts", "results"),
     ("facts", "ledger"),
     ("tables",),
