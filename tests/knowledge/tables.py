@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from preflight.facts.subjects.kernel import LogEvent
-from preflight.knowledge import gpu_models, packages, xids
+from preflight.knowledge import gpu_models, interfaces, packages, xids
 from preflight.knowledge.variables import judged, leftovers
 from preflight.knowledge.variables.kinds import TEXT
 from preflight.knowledge.variables.names import ROWS
@@ -143,6 +143,12 @@ TABLES = {
         lambda row: [Example((row.gpu, row.example), (row.gpu, row.neighbour))],
         name=lambda row: str(row.pattern),
         emptied=lambda row: dataclasses.replace(row, compute_capability="", cuda="", fix=""),
+    ),
+    "interfaces": Table(
+        interfaces.KINDS,
+        lambda rows, name: row.what if (row := interfaces.kind(name, rows)) and row.source else "",
+        name=lambda row: str(row.example),
+        emptied=lambda row: dataclasses.replace(row, what=""),
     ),
     "wheels": Table(gpu_models.LEFT_OUT, _of_wheels, name=lambda row: f"{row.torch} {row.cuda}"),
 }

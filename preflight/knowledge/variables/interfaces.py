@@ -10,13 +10,12 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from preflight.knowledge.interfaces import kind
 from preflight.said import said
 
 NCCL, GLOO = "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"
 NAMES = (NCCL, GLOO)
 LOOPBACK = "lo"
-# Loopback, and bridges of one machine to its own containers and virtual machines.
-HOME = re.compile(r"lo|docker\d*|docker_gwbridge|virbr\d*|lxcbr\d*|lxdbr\d*|podman\d*|cni-podman\d*")
 LONGEST = 15  # letters of an interface's name, by the kernel
 
 
@@ -108,15 +107,21 @@ def leads_home(variable: str, value: str, *, family: str = "") -> str:
         return ""
     patterns = parse_patterns(value)
     if variable == GLOO:
-        is_home = bool(HOME.fullmatch(gloo_names(value)[0]))  # it offers the address of the first
+        is_home = _is_home(gloo_names(value)[0])  # it offers the address of the first
     elif patterns.accepts(LOOPBACK):
         if patterns.is_exclusion and family != "AF_INET6":
             words = "{variable}={value} leaves lo in, and takes it first: no other node is reached over it"
             return said(words, variable, value)
         is_home = family != "AF_INET6"
     else:
-        is_home = not patterns.is_exclusion and all(HOME.fullmatch(entry.name) for entry in patterns.entries)
+        is_home = not patterns.is_exclusion and all(_is_home(entry.name) for entry in patterns.entries)
     return said("{variable}={value}: no other node is reached over it", variable, value) if is_home else ""
+
+
+def _is_home(name: str) -> bool:
+    """Loopback, and bridges of one machine to its own containers and virtual machines."""
+    row = kind(name)
+    return name == LOOPBACK or (row is not None and row.is_home)
 
 
 def _may_be_one(name: str) -> bool:
