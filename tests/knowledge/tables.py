@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from preflight.facts.subjects.kernel import LogEvent
-from preflight.knowledge import gpu_models, interfaces, packages, xids
+from preflight.knowledge import data_sheets, gpu_models, interfaces, packages, xids
 from preflight.knowledge.variables import judged, leftovers
 from preflight.knowledge.variables.kinds import TEXT
 from preflight.knowledge.variables.names import ROWS
@@ -113,6 +113,18 @@ def _of_wheels(rows: Iterable[gpu_models.Wheel], example: tuple[str, str]) -> st
     return row.least if row else ""
 
 
+def _of_data_sheets(rows: Iterable[data_sheets.Model], example: tuple[str, float, float]) -> str:
+    gpu, *figures = example
+    row = data_sheets.model_of(gpu, rows)
+    return row.source if row and [row.matmul_tflops_per_s, row.memory_gbytes_per_s] == figures else ""
+
+
+def of_a_data_sheet(row: data_sheets.Model) -> list[Example]:
+    """The figures of the GPU by its name; a slice of it has others."""
+    figures = (row.matmul_tflops_per_s, row.memory_gbytes_per_s)
+    return [Example((row.gpu, *figures), (f"{row.gpu} MIG 1g.5gb", *figures))]
+
+
 OF_A_PROGRAM = "31, pid=7, name=python"  # an Xid that the program itself is to blame for
 
 TABLES = {
@@ -149,6 +161,13 @@ TABLES = {
         lambda rows, name: row.what if (row := interfaces.kind(name, rows)) and row.source else "",
         name=lambda row: str(row.example),
         emptied=lambda row: dataclasses.replace(row, what=""),
+    ),
+    "data_sheets": Table(
+        data_sheets.MODELS,
+        _of_data_sheets,
+        of_a_data_sheet,
+        name=lambda row: str(row.pattern),
+        emptied=lambda row: dataclasses.replace(row, source=""),
     ),
     "wheels": Table(gpu_models.LEFT_OUT, _of_wheels, name=lambda row: f"{row.torch} {row.cuda}"),
 }
