@@ -94,6 +94,21 @@ def _tells_of_rdma(variables: Mapping[str, Field[str]]) -> bool:
     return any(value_of(variables.get(name)) for name in OF_RDMA)
 
 
+def host_ids_are_each_nodes_own(files: LaunchFiles) -> Iterable[Finding]:
+    """NCCL_HOSTID tells nodes apart: with one value on two of them NCCL looks for a peer's GPUs in its own machine."""
+    held: dict[str, list[tuple[Plan, Sourced[str]]]] = {}
+    for plan in files.plans:
+        value = plan.environment.get("NCCL_HOSTID")
+        if isinstance(value, Sourced) and value.origin == "written" and value.value.strip() and plan.has_peers:
+            held.setdefault(value.value.strip(), []).append((plan, value))
+    for text, given in held.items():
+        is_of_one = len({plan.where.file for plan, _ in given}) == 1 and given[0][0].written_rank is not None
+        if not is_of_one:
+            message = said("NCCL_HOSTID={text} on several nodes: it tells them apart", text)
+            places = (value.where for _, value in given)
+            yield fail("variables_have_values_that_count", message, *places, fix="unset NCCL_HOSTID")
+
+
 def rdma_is_left_on(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """What is left over from troubleshooting and harms RDMA alone, on the nodes that have it."""
     nodes = tuple(node.name for node in cluster if _has_rdma(node))
@@ -302,4 +317,4 @@ def _consequence(plan: Plan, unset: Unset) -> str:
 
 PLAN_RULES = (in_plans, variables_are_exported, inner_shells_see_variables, needed_variables_are_set)
 LIVE_RULES = (rdma_is_left_on,)
-FILES_RULES = (in_files, deepspeed_exports, outside_variables_are_set)
+FILES_RULES = (in_files, host_ids_are_each_nodes_own, deepspeed_exports, outside_variables_are_set)

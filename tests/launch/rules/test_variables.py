@@ -129,3 +129,18 @@ def test_a_variable_of_the_script_itself_is_not_handed_on():
     """FINETUNE_GPU begins with the letters of libfabric's prefix, and is none of its names."""
     files = {"hostfile": HOSTFILE, "run.sh": "export FINETUNE_GPU=0\n" + DEEPSPEED}
     assert rules(files) == []
+
+
+def test_nodes_are_not_told_apart_by_one_host_id():
+    """One script for all nodes, or the same id in two; not an id of its own for each, nor what each works out."""
+    own = {f"n{rank}.sh": "export NCCL_HOSTID={}\n" + torchrun(rank) for rank in (0, 1)}
+    one = {name: text.format("gpu") for name, text in own.items()}
+    each = {name: text.format(name) for name, text in own.items()}
+    worked_out = {name: text.format("$(hostname)") for name, text in own.items()}
+    (found,) = judged(one)
+    assert (found.check, str(found.verdict)) == ("launch.variables_have_values_that_count", "fail")
+    assert len(found.where) == 2
+    assert rules(each) == rules(worked_out) == []
+    script = "torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_endpoint=h0:29500 --rdzv_id=1 t.py\n"
+    assert failed({"run.sh": "export NCCL_HOSTID=gpu\n" + script}) == ["variables_have_values_that_count"]
+    assert failed({"run.sh": "export NCCL_HOSTID=$(hostname)\n" + script}) == []
