@@ -144,3 +144,14 @@ def test_nodes_are_not_told_apart_by_one_host_id():
     script = "torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_endpoint=h0:29500 --rdzv_id=1 t.py\n"
     assert failed({"run.sh": "export NCCL_HOSTID=gpu\n" + script}) == ["variables_have_values_that_count"]
     assert failed({"run.sh": "export NCCL_HOSTID=$(hostname)\n" + script}) == []
+
+
+@pytest.mark.parametrize("value", ["^docker0", "^=docker0", "lo", "10.0.0.1"])
+def test_the_fix_of_an_interface_makes_the_file_right(value):
+    """Written in the place of the value, or with the line taken out where it is to be unset."""
+    text = f"export NCCL_SOCKET_IFNAME={value}\n"
+    (found,) = judged({"n.sh": text + torchrun()})
+    assignment = found.fix.rpartition("export ")[2]
+    mended = f"export {assignment}\n" if "=" in assignment else ""
+    assert found.fix.endswith(("NCCL_SOCKET_IFNAME", f"NCCL_SOCKET_IFNAME={value},lo"))
+    assert rules({"n.sh": mended + torchrun()}) == []
