@@ -4,8 +4,9 @@ import pytest
 
 from preflight.errors import Blame, BlameMany, NotApplicable
 from preflight.facts.value import or_none, present
+from preflight.knowledge.variables import judged as variables
+from preflight.knowledge.variables import leftovers
 from preflight.said import joined, said
-from preflight.tables import variables
 from preflight.tables.network import proxies
 
 NONE_SET = "no variable of NCCL, torch or Gloo is set"
@@ -43,7 +44,7 @@ def test_values_are_possible(node):
     messages = {name: words for name, held_by in held.items() if (words := variables.refused(name, held_by.value))}
     if messages:
         text = joined(_with_source(node, words) for words in messages.values())
-        raise Blame(text, nodes=[node.name], is_advisory=messages.keys() <= variables.HARMLESS)
+        raise Blame(text, nodes=[node.name], is_advisory=all(map(variables.is_harmless, messages)))
 
 
 @pytest.mark.advisory
@@ -60,7 +61,7 @@ def test_nothing_is_left_from_debugging(node):
     messages = [
         words
         for name, variable in held.items()
-        if (words := variables.leftover(name, variable.value, has_rdma=has_rdma, devices=devices))
+        if (words := leftovers.leftover(name, variable.value, has_rdma=has_rdma, devices=devices))
     ]
     assert not messages, joined(_with_source(node, words) for words in messages)
 

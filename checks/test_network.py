@@ -6,6 +6,7 @@ import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.value import present
+from preflight.knowledge.interfaces import virtual
 from preflight.said import joined, said
 from preflight.tables import faults, gids
 from preflight.tables.network import interfaces, links, nccl_interfaces, peer_routes
@@ -225,7 +226,7 @@ def test_training_interface_is_a_real_one(node, cluster):
     """
     cluster.needs_peers()
     name = node.network.training_interface.name
-    what = interfaces.virtual(name)
+    what = virtual(name)
     assert not what, said("the training interface {name} is {what}", name, what)
 
 

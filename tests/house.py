@@ -16,7 +16,7 @@ PACKAGE = ROOT / "preflight"
 # Each row may import the rows above it, and itself only within a room.
 ORDER = (
     ("said",),
-    ("errors", "redact", "transport"),
+    ("errors", "knowledge", "redact", "transport"),
     ("hosts", "results"),
     ("facts", "ledger"),
     ("tables",),

@@ -108,7 +108,7 @@ def test_the_order_holds_inside_the_larger_rooms(folder):
 
 def test_the_house_stays_small():
     """What `ls preflight/` shows fits on a page, and so does every folder; nothing imports itself by a detour."""
-    assert len(house.rooms()) <= 25
+    assert len(house.rooms()) <= 26
     assert max(house.floors(house.arrows()).values()) <= 14
     assert house.circles() == []
     modules = Counter(path.parent for path in OURS if path.name != "__init__.py")

@@ -40,9 +40,9 @@ def steps() -> list[dict[str, str]]:
     return [step for job in jobs for step in job["steps"]]
 
 
-@pytest.mark.parametrize("name", ["check", "launcher", "transport", "metric", "report_format"])
+@pytest.mark.parametrize("name", ["check", "launcher", "transport", "metric", "report_format", "variable"])
 def test_every_worked_example_has_its_place(name):
-    """Five things that people add, each with a paragraph and a place for its diff."""
+    """Six things that people add, each with a paragraph and a place for its diff."""
     assert name in shown()
 
 

@@ -13,19 +13,21 @@ from pathlib import Path
 
 from preflight.diagnose.causes import CAUSES
 from preflight.errors import UsageError
+from preflight.knowledge.sysctls import SYSCTLS
+from preflight.knowledge.variables.leftovers import LEFTOVERS, Leftover
+from preflight.knowledge.variables.names import ROWS
 from preflight.options.settings import Settings
 from preflight.plugin import checks_folder
 from preflight.redact import without_secrets
 from preflight.report.language import ENGLISH, Language
 from preflight.said import said
 from preflight.tables.launch_rules import TEXTS, VERDICTS
-from preflight.tables.variable_names import ROWS
 
 SHOWN_WHOLE = 6  # of more than so many only the best are shown whole, the others by their first lines
 BEST = 3
 LISTED = 30
 SCATTERED, UNRELATED = 4, 9
-VARIABLE, THRESHOLD = "a variable of the job", "a threshold"
+VARIABLE, SYSCTL, THRESHOLD = "a variable of the job", "a setting of sysctl", "a threshold"
 LAUNCH = Path(__file__).parents[1] / "launch"
 PROBLEMS = ("fail", "warn", "problem")  # what functions of launch rules call
 
@@ -102,7 +104,7 @@ def search(wanted: str, among: Sequence[Entry]) -> list[Entry]:
 def _rank(entry: Entry, plain: str, words: list[str]) -> int:
     """How far an entry is from the words: 0 is about them."""
     name, text = entry.name.lower(), entry.text.lower()
-    far = entry.kind in (VARIABLE, THRESHOLD)  # of which there are hundreds, with few words on each
+    far = entry.kind in (VARIABLE, SYSCTL, THRESHOLD)  # of which there are hundreds, with few words on each
     all_in_name = all(_speaks_of(word, name) for word in words)
     steps = (
         any(pattern.search(plain) for pattern in entry.patterns),
@@ -122,7 +124,7 @@ def _speaks_of(words: str, text: str) -> bool:
 @cache
 def entries() -> tuple[Entry, ...]:
     """All that can be explained."""
-    return (*_checks(), *_rules(), *_causes(), *_variables(), *_thresholds())
+    return (*_checks(), *_rules(), *_causes(), *_variables(), *_sysctls(), *_thresholds())
 
 
 def check_texts(folder: Path) -> Iterator[tuple[str, str, str]]:
@@ -174,13 +176,28 @@ def _causes() -> Iterator[Entry]:
 
 
 def _variables() -> Iterator[Entry]:
+    left = {row.name: row for row in LEFTOVERS}
     for row in ROWS.values():
         lines = [f"Holds {row.kind.wanted}."]
         lines += [said("Read since version {since}.", row.since)] if row.since else []
         lines += [said("No longer read: {until}.", row.until)] if row.until else []
         lines += ["Ranks that disagree hang or stop: the same on every node."] if row.must_agree else []
         lines += ["May differ between nodes."] if row.may_differ else []
+        lines += [_left(left.pop(row.name))] if row.name in left else []
         yield Entry(row.name, VARIABLE, "\n".join([*lines, f"Source: {row.source}"]))
+    for rest in left.values():
+        yield Entry(rest.name, VARIABLE, f"{_left(rest)}\nSource: {rest.source}")
+
+
+def _left(row: Leftover) -> str:
+    return said("A warning as {name}={example}: {does}.", row.name, row.example, row.does)
+
+
+def _sysctls() -> Iterator[Entry]:
+    for row in SYSCTLS:
+        decides = said("It decides {decides}: the same on every node.", row.decides)
+        text = f"{decides}\nChecked by: kernel.settings_are_the_same_on_every_node\nSource: {row.source}"
+        yield Entry(row.name, SYSCTL, text)
 
 
 def _thresholds() -> Iterator[Entry]:

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from preflight.errors import BadReply, HostError
+from preflight.knowledge import sysctls
 from preflight.said import said
 from preflight.session import replies
 from preflight.session.connection import Session
@@ -45,7 +46,7 @@ async def collect(sessions: dict[str, Session], *, key: str) -> tuple[dict[str, 
     """
     recorded: dict[str, list[Entry]] = {}
     failed: dict[str, str] = {}
-    arguments = {"environment": [], "sysfs": "/sys", "proc": "/proc", "key": key}
+    arguments = {"environment": [], "sysfs": "/sys", "proc": "/proc", "key": key, "sysctls": list(sysctls.NAMES)}
 
     async def ask(name: str) -> None:
         entries: list[Entry] = []

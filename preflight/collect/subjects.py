@@ -17,6 +17,7 @@ from preflight.facts.decode import Answer, Document
 from preflight.facts.documents import Documents, packed
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
+from preflight.knowledge import sysctls
 from preflight.said import said
 from preflight.session import replies
 from preflight.session.connection import Call, Session
@@ -111,7 +112,8 @@ async def facts_of(session: Session, index: int, layers: Layers, calls: dict[str
     name = session.host.name
     subjects: dict[str, dict[str, Any]] = {}
     missing: dict[str, Missing] = {}
-    arguments = {"environment": [list(layer) for layer in layers], "sysfs": "/sys", "proc": "/proc"}
+    arguments: dict[str, Any] = {"environment": [list(layer) for layer in layers], "sysfs": "/sys", "proc": "/proc"}
+    arguments["sysctls"] = list(sysctls.NAMES)
     arguments["interpreter"] = sys.executable  # where the nodes may have the same environment
     try:
         call = await session.start("facts", arguments, seconds=FACTS_SECONDS + PEERS_SECONDS)

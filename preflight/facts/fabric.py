@@ -10,10 +10,10 @@ from typing import Literal
 import msgspec
 
 from preflight.errors import FactMissing
-from preflight.facts.selection import Patterns, parse_patterns
 from preflight.facts.subjects.network import Network
 from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
 from preflight.facts.value import NOT_REPORTED, Missing
+from preflight.knowledge.variables.interfaces import Patterns, parse_patterns
 from preflight.said import said
 
 Scope = Literal["empty", "link-local", "ipv4", "ipv6"]

@@ -7,7 +7,6 @@ torch's ProcessGroupGloo: exact names in GLOO_SOCKET_IFNAME, else the address th
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -18,6 +17,7 @@ from preflight.facts.subjects.environment import Environment
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.network import Interface, Network
 from preflight.facts.value import Missing, present
+from preflight.knowledge.variables.interfaces import gloo_names, is_set, parse_patterns
 from preflight.said import said
 
 Backend = Literal["nccl", "gloo"]
@@ -25,53 +25,6 @@ NCCL_INTERFACE_LIMIT = 16
 # Without a variable: InfiniBand's IP interfaces, then anything real, then what is left.
 NCCL_DEFAULT_ORDER = ("ib", "^docker,lo,virbr", "docker", "lo", "virbr")
 FAMILIES: dict[str, tuple[str, ...]] = {"AF_INET": ("inet",), "AF_INET6": ("inet6",)}
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """One entry of NCCL_SOCKET_IFNAME or NCCL_IB_HCA; `port` is None where none is written."""
-
-    name: str
-    port: int | None
-
-
-@dataclass(frozen=True)
-class Patterns:
-    """A whole list as NCCL reads it: prefixes, unless `is_exact`; what to leave out, if `is_exclusion`."""
-
-    entries: tuple[Pattern, ...]
-    is_exclusion: bool
-    is_exact: bool
-
-    def accepts(self, name: str, port: int | None = None) -> bool:
-        """Whether a name (and a port, for HCAs) is chosen by the list."""
-        # NCCL takes an empty list for "everything", so "^=" alone excludes everything.
-        matched = not self.entries or any(self._matches(entry, name, port) for entry in self.entries)
-        return matched != self.is_exclusion
-
-    def _matches(self, entry: Pattern, name: str, port: int | None) -> bool:
-        if entry.port is not None and port is not None and entry.port != port:
-            return False
-        return name == entry.name if self.is_exact else name.startswith(entry.name)
-
-
-@lru_cache(maxsize=1024)
-def parse_patterns(value: str) -> Patterns:
-    """A value of NCCL_SOCKET_IFNAME or NCCL_IB_HCA: ``eth``, ``^docker,lo``, ``=eth0``, ``^=eth0``, ``mlx5_0:1``.
-
-    From NCCL 2.30 on a rail and a plane may follow the port, which may be empty: ``mlx5_0:1:2:3``, ``mlx5_0::1``.
-    Blanks are kept, as NCCL keeps them: ``eth0, eth1`` names an interface that begins with a blank.
-    """
-    is_exclusion = value.startswith("^")
-    rest = value[1:] if is_exclusion else value
-    is_exact = rest.startswith("=")
-    rest = rest[1:] if is_exact else rest
-    entries = []
-    for word in rest.split(","):
-        name, colon, digits = word.partition(":")
-        if name:
-            entries.append(Pattern(name, _atoi(digits) if colon and not digits.startswith(":") else None))
-    return Patterns(tuple(entries), is_exclusion, is_exact)
 
 
 def nccl_interfaces(
@@ -109,7 +62,7 @@ def _for_data(network: Network, value: str, *, socket_family: str, comm_id: str)
         (interface for interface in network.interfaces if interface.is_up and held[interface.name]),
         key=lambda interface: ("inet" not in held[interface.name], interface.index),
     )
-    for text in (value,) if _is_set(value) else NCCL_DEFAULT_ORDER:
+    for text in (value,) if is_set(value) else NCCL_DEFAULT_ORDER:
         patterns = parse_patterns(text)
         chosen = tuple(interface for interface in usable if patterns.accepts(interface.name))
         if chosen:
@@ -124,7 +77,7 @@ def gloo_interface(network: Network, identity: Identity, value: str = "") -> Int
 
     Raises FactMissing where Gloo would fail or fall back to loopback because there is no address.
     """
-    if _is_set(value):
+    if is_set(value):
         return _named(network, value)
     address = present(identity.hostname_address, said("address of {hostname}", identity.hostname))
     return _holder(network, address)
@@ -166,7 +119,7 @@ def _for_nccl(network: Network, variables: dict[str, str]) -> Interface:
     value = variables.get("NCCL_SOCKET_IFNAME", "")
     family, comm_id = variables.get("NCCL_SOCKET_FAMILY", ""), variables.get("NCCL_COMM_ID", "")
     matches = nccl_interfaces(network, value, socket_family=family, comm_id=comm_id)
-    if not matches and _is_set(value):
+    if not matches and is_set(value):
         raise FactMissing("training interface", _no_match("NCCL_SOCKET_IFNAME", value, network))
     if not matches:
         raise _none_usable(network)
@@ -178,7 +131,7 @@ def _for_gloo(
     network: Network, identity: Identity | Missing, variables: dict[str, str], reached_address: str
 ) -> Interface:
     value = variables.get("GLOO_SOCKET_IFNAME", "")
-    if _is_set(value):
+    if is_set(value):
         return _named(network, value)
     own: Interface | None = None
     if isinstance(identity, Identity) and not isinstance(identity.hostname_address, Missing):
@@ -186,7 +139,7 @@ def _for_gloo(
     # Whoever names an interface for NCCL means it for the job, and forgot Gloo's own variable: on nodes without
     # GPUs it is the better guess, and a value that matches nothing leaves the node without a training interface.
     value = variables.get("NCCL_SOCKET_IFNAME", "")
-    if _is_set(value):
+    if is_set(value):
         wanted = nccl_interfaces(network, value, socket_family=variables.get("NCCL_SOCKET_FAMILY", ""))
         if not wanted:
             raise FactMissing("training interface", _no_match("NCCL_SOCKET_IFNAME", value, network))
@@ -203,8 +156,7 @@ def _for_gloo(
 
 def _named(network: Network, value: str) -> Interface:
     """The first of the interfaces that GLOO_SOCKET_IFNAME names; torch makes a device of each, so all must exist."""
-    # std::getline gives no empty word after a last comma.
-    names = value.removesuffix(",").split(",")
+    names = gloo_names(value)
     if not set(names) <= {interface.name for interface in network.interfaces}:
         raise FactMissing("training interface", _no_match("GLOO_SOCKET_IFNAME", value, network))
     return network.interface(names[0])
@@ -248,21 +200,6 @@ def _families(interface: Interface, families: tuple[str, ...]) -> set[str]:
         and not parsed.is_link_local
         and not (held.family == "inet6" and parsed.is_loopback)
     }
-
-
-def _is_set(value: str) -> bool:
-    """NCCL and torch both ignore a value of one character."""
-    return len(value) > 1
-
-
-def _atoi(digits: str) -> int:
-    """C's atoi: the leading digits, else 0."""
-    taken = ""
-    for character in digits.strip():
-        if not (character.isascii() and character.isdigit()):
-            break
-        taken += character
-    return int(taken or "0")
 
 
 def _none_usable(network: Network) -> FactMissing:

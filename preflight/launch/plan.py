@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from preflight.knowledge.variables.judged import is_of_a_job
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.ledger.findings import Edit, Finding, Verdict, Where
 from preflight.said import said
@@ -278,8 +279,6 @@ class LaunchFiles:
     def are_judged(self) -> bool:
         """Whether anything in them was understood well enough to be judged."""
         known = any(not plan.is_opaque or plan.says_something for plan in self.plans)
-        from preflight.tables.variables import is_of_a_job  # it knows the facts, which take `--help` 0.1 s to import
-
         reported = any(map(is_of_a_job, (name for _, values in self.variables for name in values)))
         return known or reported or bool(self.hostfiles) or any(config.says_something for config in self.batches)
 

@@ -5,86 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from statistics import median
-from typing import NamedTuple
 
 from preflight.errors import Blame, NotApplicable, NotMeasured
+from preflight.knowledge.data_sheets import model_of
 from preflight.results import Device
 from preflight.said import joined, said
 
-GEN3, GEN4, GEN5, GEN6 = 15.75, 31.5, 63.0, 121.0  # GB/s of 16 lanes in one direction
-C2C = 450.0  # NVLink-C2C of a Grace, in one direction; two GPUs share it in GB200 and GB300
 ENOUGH = 3  # values of which the middle one is no outlier's
 FAR_HOTTER_CELSIUS = 25.0  # than the median of its equals: from the first to the last in a stream of air it is 10 to 15
 OVER_C2C = re.compile(r"GH200|GB[123]0")  # whose PCIe link carries nothing
 POWER_CAP = "software power cap"  # as the workload calls it
 Usual = Mapping[tuple[str, str], tuple[float, int]]  # model and figure -> the median of equals, and their number
 IMPOSSIBLE_ABOVE = 1.25  # of the data sheet, whose clocks some boards exceed
-
-
-class Model(NamedTuple):
-    """What the maker's data sheet says of a model: tensor cores without sparsity, in bfloat16 or else float16."""
-
-    pattern: str  # of the name that the driver reports
-    matmul_tflops_per_s: float
-    memory_gbytes_per_s: float
-    host_gbytes_per_s: float
-    matmul_kept: float = 1.0  # the share that cards of little power, or libraries of the maker, keep up
-    host_kept: float = 1.0  # the share that hosts of an older PCIe leave
-
-
-# NVIDIA's data sheets of each product ("Tensor Core", halved where with sparsity) and the white papers of GA102, AD102
-# and GB202 (with float32 accumulation); AMD's of each Instinct. HGX B300: 36 PFLOP/s with sparsity of eight; B200: a
-# bus of 7680 bits at 3996 MHz (pytorch/ao#4002); the RTX PRO 6000 by the clocks of each edition. The first that fits
-# counts.
-MODELS = (
-    Model("GB300", 2500, 8000, C2C / 2),
-    Model("B300", 2250, 8000, GEN6, host_kept=0.5),
-    Model("GB200", 2500, 8000, C2C / 2),
-    Model("B200", 2250, 7672, GEN5),
-    Model("GH200 144G HBM3e", 989, 4900, C2C),
-    Model("GH200 (480GB|120GB|96GB HBM3)", 989, 4000, C2C),
-    Model("H200 NVL", 836, 4800, GEN5),
-    Model("H200", 989, 4800, GEN5),
-    Model("H100 NVL", 836, 3900, GEN5),
-    Model("(H100|H800) PCIe", 756, 2000, GEN5),
-    Model("H100 80GB HBM3|H800", 989, 3350, GEN5),
-    Model("H20-3e", 148, 4800, GEN5),
-    Model("H20", 148, 4000, GEN5),
-    Model("(A100|A800)-SXM4-80GB", 312, 2039, GEN4),
-    Model("(A100|A800) 80GB PCIe", 312, 1935, GEN4),
-    Model("(A100|A800)-(SXM4|PCIE)-40GB", 312, 1555, GEN4),
-    Model("A30", 165, 933, GEN4),
-    Model("A40", 149.7, 696, GEN4),
-    Model("A10", 125, 600, GEN4),
-    Model("A10G", 70, 600, GEN4),
-    Model("L40S", 362, 864, GEN4),
-    Model("L40", 181, 864, GEN4),
-    Model("L20", 119.5, 864, GEN4),
-    Model("L4", 121, 300, GEN4, matmul_kept=0.6),  # 72 W
-    Model("V100S-PCIE-32GB", 130, 1134, GEN3),
-    Model("V100-SXM2-(16|32)GB|V100-SXM3-32GB", 125, 900, GEN3),
-    Model("V100-PCIE-(16|32)GB", 112, 900, GEN3),
-    Model("T4", 65, 300, GEN3, matmul_kept=0.6),  # 70 W
-    Model("RTX PRO 6000 Blackwell Server Edition", 484, 1597, GEN5),
-    Model("RTX PRO 6000 Blackwell Max-Q Workstation Edition", 443, 1792, GEN5),
-    Model("RTX PRO 6000 Blackwell Workstation Edition", 503.8, 1792, GEN5),
-    Model("RTX 6000 Ada Generation", 364, 960, GEN4),
-    Model("RTX A6000", 154.8, 768, GEN4),
-    Model("RTX 5090", 209.5, 1792, GEN5),
-    Model("RTX 4090", 165.2, 1008, GEN4),
-    Model("RTX 3090", 71, 936, GEN4),
-    # ROCm's libraries keep up half of the peak of MI300 and less. Each half of an MI250 or MI250X is a device.
-    Model("MI355X", 2516, 8000, GEN5, matmul_kept=0.7),
-    Model("MI350X", 2309, 8000, GEN5, matmul_kept=0.7),
-    Model("MI325X", 1307, 6000, GEN5, matmul_kept=0.7),
-    Model("MI300X", 1307, 5300, GEN5, matmul_kept=0.7),
-    Model("MI300A", 980, 5300, GEN5, matmul_kept=0.7, host_kept=0.1),
-    Model("MI250X", 191.5, 1638, GEN4, matmul_kept=0.7),
-    Model("MI250", 181, 1638, GEN4, matmul_kept=0.7),
-    Model("MI210", 181, 1638, GEN4, matmul_kept=0.7),
-)
 # What is measured, how a message calls it, and which figure of the data sheet it is compared with.
 FIGURES = {
     "matmul_tflops_per_s": ("multiplies matrices at {} TFLOP/s", "matmul_tflops_per_s"),
@@ -92,14 +25,6 @@ FIGURES = {
     "to_device_gbytes_per_s": ("receives {} GB/s from the host", "host_gbytes_per_s"),
     "from_device_gbytes_per_s": ("sends {} GB/s to the host", "host_gbytes_per_s"),
 }
-
-
-@cache
-def model_of(name: str) -> Model | None:
-    """The data sheet of a GPU by its driver's name; None for a model we do not know, and for a slice of one."""
-    if "MIG" in name:
-        return None
-    return next((row for row in MODELS if re.search(rf"(?<![\w-])({row.pattern})(?![\w-])", name)), None)
 
 
 def figures(device: Device) -> Iterator[tuple[str, float]]:

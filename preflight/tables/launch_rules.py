@@ -163,6 +163,14 @@ TEXTS: Mapping[str, str] = {
         "mpirun hands the variables of the script on to other nodes only where it is told to, by -x or --envall."
     ),
     "nodes_are_granted": "PBS or LSF gives the script as many nodes as the job counts on.",
+    "nccl_variables_are_known": (
+        "Every variable of NCCL, torch and Gloo in the files is one that a library reads.\n\n"
+        "A misspelt or removed name has no effect and gives no message."
+    ),
+    "nccl_variables_are_safe": (
+        "No variable is left over from troubleshooting: in the files, or in a /etc/nccl.conf that no file shows.\n\n"
+        "They switch fast paths off or log every call; the checks of a run warn of the same ones."
+    ),
     "outside_variables_are_set": (
         "A variable that a start reads is set: by the script, a given file, the launcher, the scheduler or "
         "the platform.\n\n"
@@ -171,5 +179,9 @@ TEXTS: Mapping[str, str] = {
     "policies_let_pods_talk": "The network policies of a manifest let the pods of the job reach each other.",
     "rank_0_is_reached": "Every node of the job reaches the port of rank 0 that the files name.",
     "scontrol_runs_outside_the_container": "scontrol is there on the node, and hardly ever inside a container.",
+    "variables_have_values_that_count": (
+        "Every variable holds a value that the library can read, and one that can be right.\n\n"
+        "NCCL goes on with its default, torch stops. Where the job runs all the same (logs, threads) it is a warning."
+    ),
     "slurm_tasks_are_counted_once": "srun starts the launcher once a task, and the launcher a process for each GPU.",
 }

@@ -4,92 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from preflight.errors import Blame
 from preflight.facts.cluster import Cluster
 from preflight.facts.subjects.software import Software
 from preflight.facts.value import Missing
 from preflight.hosts import fold
+from preflight.knowledge.packages import BadPair, together
+from preflight.knowledge.versions import is_within
 from preflight.said import said
 
 # Tools that install packages: no job imports them.
 TOOLS = frozenset({"pip", "setuptools", "wheel", "virtualenv", "uv", "distribute", "conda", "mamba"})
 MOST_SHOWN = 8
-Version = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class BadPair:
-    """Versions that break together: a package and what of it, another and what of it ("" for no other)."""
-
-    package: str
-    versions: str  # ">=2.4,<2.5"
-    other: str
-    other_versions: str
-    what: str
-    fix: str
-    source: str
-
-
-BAD_PAIRS = (
-    BadPair(
-        "deepspeed",
-        "<0.14.3",
-        "torch",
-        ">=2.4",
-        "`import deepspeed` ends with ImportError: torch.distributed.elastic has lost what it imports",
-        "`pip install 'deepspeed>=0.14.3'`",
-        "https://github.com/deepspeedai/DeepSpeed/issues/5337, https://github.com/deepspeedai/DeepSpeed/issues/5603",
-    ),
-    BadPair(
-        "torch",
-        "<2.3",
-        "numpy",
-        ">=2",
-        "this torch was compiled for NumPy 1: `tensor.numpy()` fails or crashes",
-        "`pip install 'numpy<2'`, or a newer torch",
-        "https://github.com/pytorch/pytorch/issues/135013",
-    ),
-    BadPair(
-        "megatron-core",
-        ">=0.11,<0.12",
-        "torch",
-        "<2.5",
-        "jobs of more than two nodes hang when they broadcast parameters",
-        "a newer torch",
-        "https://github.com/verl-project/verl/issues/701",
-    ),
-    BadPair(
-        "nccl",
-        ">=2.26.3,<2.27.3",
-        "",
-        "",
-        'jobs of several nodes may end with "Could not find NET with id 0"',
-        "NCCL 2.27.3 or newer",
-        "https://github.com/NVIDIA-NeMo/Speech/issues/13996",
-    ),
-    BadPair(
-        "transformer-engine",
-        ">=1.0,<1.1",
-        "flash-attn",
-        ">=2.0.5",
-        "this transformer-engine requires flash-attn up to 2.0.4",
-        "a newer transformer-engine",
-        "https://github.com/Dao-AILab/flash-attention/issues/813",
-    ),
-)
 
 
 def bad_pairs(software: Software) -> list[BadPair]:
     """The rows that hold on a node."""
-    held = installed(software)
-    return [
-        pair
-        for pair in BAD_PAIRS
-        if is_within(held.get(pair.package, ""), pair.versions)
-        and (not pair.other or is_within(held.get(pair.other, ""), pair.other_versions))
-    ]
+    return together(installed(software))
 
 
 def installed(software: Software) -> dict[str, str]:
@@ -122,34 +54,6 @@ NCCL_WHEEL = re.compile(r"nvidia-nccl-cu\d+")
 def nccl_wheels(software: Software) -> dict[str, str]:
     """NVIDIA's wheels of NCCL, one for each CUDA: all of them install the one file nvidia/nccl/lib/libnccl.so.2."""
     return {name: version for name, version in software.packages.items() if NCCL_WHEEL.fullmatch(name)}
-
-
-def is_within(version: str, wanted: str) -> bool:
-    """Whether a version meets every part of ">=2.4,<2.5", as PEP 440 has it; an unknown one meets none."""
-    return bool(version) and all(_meets(release(version), part.strip()) for part in wanted.split(","))
-
-
-def _meets(number: Version, part: str) -> bool:
-    sign = part[: len(part) - len(part.lstrip("<>=!~"))]
-    text = part.removeprefix(sign)
-    bound = release(text)
-    kept = text.count(".")  # of the numbers, where the last one is free: "==2.1.*" and "~=2.1.3"
-    has_prefix = [*number, *[0] * kept][:kept] == [*bound, *[0] * kept][:kept]
-    if text.endswith(".*"):
-        return has_prefix if sign == "==" else not has_prefix
-    if sign == "~=":
-        return number >= bound and has_prefix
-    signs = {"<": number < bound, "<=": number <= bound, ">": number > bound, ">=": number >= bound}
-    return signs.get(sign, number != bound if sign == "!=" else number == bound)
-
-
-def release(version: str) -> Version:
-    """The numbers that a version begins with, without zeros at the end: "2.4.0a0+07cec" is (2, 4)."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    numbers = [int(part) for part in found[0].split(".")] if found else []
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)
 
 
 def differing(cluster: Cluster, judged_elsewhere: Collection[str]) -> list[Blame]:

@@ -3,7 +3,7 @@
     git clone https://github.com/NVIDIA/nccl && python -m tests.bench.nccl_names nccl
 
 prints the first and the last of the versions (2.18 to 2.30) that read each name, and what the table of
-``preflight.tables.variable_names`` lacks, or says otherwise. A name is read where a source file has it in NCCL_PARAM,
+``preflight.knowledge.variables.names`` lacks, or says otherwise. A name is read where a source file has it in NCCL_PARAM,
 or as text in a call of ``ncclGetEnv``, ``getenv``, ``ncclLoadParam`` or ``DEFINE_NCCL_PARAM``.
 """
 
@@ -14,8 +14,8 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 
-from preflight.tables.packages import is_within
-from preflight.tables.variable_names import ROWS
+from preflight.knowledge.variables.names import ROWS
+from preflight.knowledge.versions import is_within
 
 OLDEST, NEWEST = "2.18", "2.30"
 TAG = re.compile(r"v(2\.\d+)\.\d+-\d+")

@@ -6,7 +6,6 @@ import pytest
 
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
-from preflight.tables import packages
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, device, judge
 
@@ -219,18 +218,3 @@ def test_a_second_nccl_that_nobody_loads_is_no_fault():
     """Beside torch's own, distributions install one that no process of the job meets."""
     run = roce().broken("node2", "software", nccl_copies={"/usr/lib64/libnccl.so.2.16.2": "2.16.2"})
     assert {finding.verdict for finding in judge("software.one_nccl_can_be_met", run)} == {Verdict.PASS}
-
-
-@pytest.mark.parametrize(
-    ("version", "wanted", "is_met"),
-    [
-        ("2.4.0a0+07cec.nv24.05", ">=2.4", True),
-        ("2.3.1", ">=2.4", False),
-        ("2.10.0", ">=2.4,<2.11", True),
-        ("2.11", "<2.11", False),
-        ("", "<9", False),
-    ],
-)
-def test_versions_are_compared_as_numbers(version, wanted, is_met):
-    """2.10 is above 2.4, and a version that nobody knows meets nothing."""
-    assert packages.is_within(version, wanted) is is_met

@@ -12,6 +12,7 @@ from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.network import Address, Interface, Network
 from preflight.facts.value import Missing
+from preflight.knowledge.variables.interfaces import parse_patterns
 
 
 def interface(name, *addresses, index=None, is_up=True):
@@ -158,23 +159,13 @@ def test_nccl_takes_ipv4_interfaces_first_unless_the_family_is_set():
     assert names(selection.nccl_interfaces(nodes, socket_family="inet")) == ["eth1", "eth0"]
 
 
-@pytest.mark.parametrize(
-    ("written", "port"),
-    [("mlx5_0:1", 1), ("mlx5_0", None), ("mlx5_0:1:2:3", 1), ("mlx5_0::1", None), ("mlx5_0:::2", None)],
-)
-def test_rail_and_plane_may_follow_the_port(written, port):
-    """As NCCL 2.30 reads them; an empty port is any."""
-    (entry,) = selection.parse_patterns(written).entries
-    assert (entry.name, entry.port) == ("mlx5_0", port)
-
-
 @given(st.text(alphabet="eth01lo^=,:b ", max_size=12))
 def test_exclusion_is_the_complement_of_inclusion(value):
     """For any list without its own sign, `^LIST` chooses exactly what `LIST` leaves."""
     plain = value.lstrip("^=")
     given_names = {each.name for each in NODE.interfaces}
-    taken = {name for name in given_names if selection.parse_patterns(plain).accepts(name)}
-    left = {name for name in given_names if selection.parse_patterns("^" + plain).accepts(name)}
+    taken = {name for name in given_names if parse_patterns(plain).accepts(name)}
+    left = {name for name in given_names if parse_patterns("^" + plain).accepts(name)}
     assert taken | left == given_names
     assert not taken & left
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from preflight.tables import gpu_models
@@ -76,10 +74,3 @@ def test_a_gpu_that_runs_the_code_of_its_family_is_a_warning(name):
     told = [fault for fault in gpu_models.CODE if fault.message(older)]
     assert [(fault.name, fault.is_advisory) for fault in told] == [("CUDA with code for this very GPU", True)]
     assert not any(fault.message(run.cluster.first) for fault in gpu_models.CODE)
-
-
-def test_every_row_can_be_met():
-    """Each pattern is one, and each names a version of CUDA."""
-    for model in gpu_models.MODELS:
-        assert re.compile(model.pattern)
-        assert re.fullmatch(r"(>=|<)\d+(\.\d+)?", model.cuda)

@@ -34,7 +34,7 @@ class Channel:
             print(json.dumps(event), flush=True)
     def receive(self, seconds):
         return json.loads(sys.stdin.readline())
-arguments = {"environment": order["layers"], "sysfs": "/sys", "proc": "/proc"}
+arguments = {"environment": order["layers"], "sysfs": "/sys", "proc": "/proc", "sysctls": order["sysctls"]}
 if order.get("key"):
     record.run({**arguments, "key": order["key"]}, Channel())
     sys.exit(0)

@@ -25,6 +25,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document
 from preflight.facts.value import Missing
 from preflight.judge.judge import Judge
+from preflight.knowledge import sysctls
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.options.settings import Settings
@@ -72,7 +73,7 @@ class NodeProcess:
         machine = MACHINES[os.environ.get(MACHINE, "")]
         self._send({"folder": str(folder.root), "root": str(ROOT), "machine": machine})
         self._line()  # it has a network of its own
-        self._send({"layers": [], "machine": machine, **order})
+        self._send({"layers": [], "sysctls": sysctls.NAMES, "machine": machine, **order})
 
     def _send(self, order: dict[str, Any]) -> None:
         assert self.process.stdin is not None

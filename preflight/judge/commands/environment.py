@@ -8,7 +8,8 @@ from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import or_none
 from preflight.judge.commands.words import Case, Remedy, Row, edited, exported, of_the_others, unset
-from preflight.tables import variables
+from preflight.knowledge.variables import judged as variables
+from preflight.knowledge.variables import leftovers
 from preflight.tables.network import proxies
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -48,7 +49,7 @@ def _refused(case: Case) -> Remedy:
 
 def _leftover(case: Case) -> Remedy:
     held, has_rdma = case.node.environment.variables, bool(case.node.rdma.active_ports())
-    found = [name for name, one in held.items() if variables.leftover(name, one.value, has_rdma=has_rdma)]
+    found = [name for name, one in held.items() if leftovers.leftover(name, one.value, has_rdma=has_rdma)]
     return without(case.node, *found)
 
 

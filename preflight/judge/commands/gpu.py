@@ -10,7 +10,8 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpu import Gpu
 from preflight.facts.value import Missing, present
 from preflight.judge.commands.words import Case, Remedy, Row, as_root, unset, wanted_here
-from preflight.tables import visible, xids
+from preflight.knowledge import xids
+from preflight.tables import visible
 
 PCI = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 XID_PCI = re.compile(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?")

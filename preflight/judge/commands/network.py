@@ -21,8 +21,8 @@ from preflight.judge.commands.words import (
     reported,
     sudo,
 )
+from preflight.knowledge.interfaces import virtual
 from preflight.said import said
-from preflight.tables.network import interfaces
 
 # What netplan's own paths are made of without a second kind of quotes.
 PLAIN = re.compile(r"[A-Za-z0-9_-]+")
@@ -102,7 +102,7 @@ def right_interface(case: Case) -> Interface:
         if one.is_up
         and not one.is_loopback
         and one.families()
-        and not interfaces.virtual(one.name)
+        and not virtual(one.name)
         and _shares_a_subnet(one, case)
     ]
     if not found:
@@ -152,7 +152,7 @@ def _named(case: Case) -> Remedy:
 
 def _both(case: Case) -> Remedy:
     name = right_interface(case).name
-    if interfaces.virtual(name):
+    if virtual(name):
         raise FactMissing("interface", f"{name} is no real one")
     return exported(NCCL_SOCKET_IFNAME=f"={name}", GLOO_SOCKET_IFNAME=name)
 

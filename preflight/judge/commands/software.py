@@ -20,10 +20,10 @@ from preflight.judge.commands.words import (
     unset,
     wanted_here,
 )
+from preflight.knowledge.versions import is_within
 from preflight.said import said
 from preflight.tables import packages
 from preflight.tables.gpus import readiness
-from preflight.tables.packages import is_within
 
 INDEX = "https://download.pytorch.org/whl"
 # The CUDA versions that torch has wheels for, the newest first: https://pytorch.org/get-started/previous-versions/

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from preflight.knowledge.variables.judged import is_of_a_job
 from preflight.launch.launchers import launch_words
 from preflight.launch.launchers.accelerate.file import read_config
 from preflight.launch.launchers.deepspeed.config import read_batches, read_variables
@@ -17,7 +18,6 @@ from preflight.launch.text import located
 from preflight.launch.text.detect import kind_of, template_line
 from preflight.ledger.findings import Finding, Where
 from preflight.said import said
-from preflight.tables.variables import is_of_a_job
 
 ACCELERATE_KEYS = ("distributed_type", "compute_environment", "num_machines", "num_processes", "deepspeed_config")
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from preflight.knowledge.variables import judged as table
 from preflight.launch.address import is_loopback, wrong_with
 from preflight.launch.containers import run_of
 from preflight.launch.field import Field, Sourced, Unknown, value_of
@@ -15,7 +16,6 @@ from preflight.launch.rules.groups import Group
 from preflight.launch.text.marks import is_known
 from preflight.ledger.findings import Finding
 from preflight.said import joined, said
-from preflight.tables import variables as table
 
 
 def _address(plan: Plan) -> Field[str]:

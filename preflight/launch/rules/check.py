@@ -74,7 +74,7 @@ FILES_RULES = (
     *mpi.FILES_RULES,
     *(rule for row in ROWS for rule in row.files_rules),
 )
-LIVE_RULES = (*nodes.RULES, *settings.RULES, *needs.RULES, data.paths_are_on_every_node)
+LIVE_RULES = (*nodes.RULES, *settings.RULES, *needs.RULES, *variables.LIVE_RULES, data.paths_are_on_every_node)
 
 
 def check_files(files: LaunchFiles, cluster: Cluster | None = None) -> tuple[Finding, ...]:

@@ -10,6 +10,7 @@ from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
+from preflight.knowledge.versions import is_within
 from preflight.launch.address import is_loopback, logs_in, wrong_with
 from preflight.launch.field import Sourced, value_of
 from preflight.launch.launchers.accelerate.command import ACCELERATE
@@ -19,7 +20,6 @@ from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.shell import is_container
 from preflight.ledger.findings import Finding, Where
 from preflight.said import joined, said
-from preflight.tables.packages import is_within
 
 COMPILERS = {"cc", "gcc", "clang"}
 # The size in a model's name: 7B, 0.5b, A14B; not gpt2.

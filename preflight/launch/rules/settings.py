@@ -12,6 +12,7 @@ from preflight.facts import fabric, selection
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
+from preflight.knowledge.variables.interfaces import parse_patterns
 from preflight.launch.address import address_of
 from preflight.launch.field import Sourced
 from preflight.launch.launchers.deepspeed.command import DEEPSPEED
@@ -156,7 +157,7 @@ def adapters_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
             except FactMissing:
                 continue
         nowhere = sorted(set.intersection(*missing)) if missing else []
-        everything = selection.parse_patterns(value.value.strip()).entries
+        everything = parse_patterns(value.value.strip()).entries
         if nowhere and len(nowhere) < len(everything) + value.value.strip().startswith("^"):
             message = said(
                 "{nowhere} of NCCL_IB_HCA={value} is not an adapter of any node", ", ".join(nowhere), value.value

@@ -6,29 +6,23 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-from preflight.launch.field import Field, Sourced, Unknown, firm, value_of, words
+from preflight.errors import FactMissing
+from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
+from preflight.knowledge.variables import interfaces, leftovers
+from preflight.knowledge.variables import judged as table
+from preflight.knowledge.variables.names import ROWS
+from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.deepspeed.command import DEEPSPEED, logs_in
 from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import LaunchFiles, Plan, Unset, fail, warn
 from preflight.launch.text.execute import LEAVING
 from preflight.ledger.findings import Finding
 from preflight.said import said
-from preflight.tables import variables as table
-from preflight.tables.variable_names import ROWS
 
-# The families of NCCL's own names; others under its prefix may be a script's or a plugin's.
-OF_NCCL = re.compile(
-    r"(TORCH_NCCL|GLOO|NCCL_(IB|NET|SOCKET|P2P|SHM|NVLS|NVB|PXN|COLLNET|DEBUG|GDR|GDRCOPY|TREE|RING|ALGO|PROTO|BUFFSIZE|TOPO"
-    r"|GRAPH|CUMEM|MNNVL|RAS|CTA|MIN|MAX|ENABLE|DISABLE|USE))(_|$)"
-)
-# Of a single process, which a launcher may give to each as it likes, or that another rule judges.
-JUDGED_ELSEWHERE = frozenset(
-    words("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK CUDA_VISIBLE_DEVICES")
-)
-RISKY = {
-    "NCCL_IB_USE_INLINE": "freezes small messages on some adapters",
-    "NCCL_IB_PREPOST_RECEIVE_WORK_REQUESTS": "freezes the first all-reduce on some adapters",
-}
+RISKY = {row.name: row.does for row in leftovers.LEFTOVERS if row.does == leftovers.BUFFERS}
+# Who sets one of them has RDMA.
+OF_RDMA = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_PKEY")
 # What DeepSpeed's runner hands to the other nodes; .deepspeed_env brings the rest.
 EXPORTED = ("MLFLOW", "PYTHON", "MV2", "UCX", "NCCL")
 STEERING = re.compile(r"TORCH\w*|(GLOO|CUDA|HF|TRANSFORMERS|OMP|WANDB|DS|TRITON|FI|UCX)_\w*|LD_LIBRARY_PATH")
@@ -48,51 +42,109 @@ def in_files(files: LaunchFiles) -> Iterable[Finding]:
 
 
 def _judged(variables: Mapping[str, Field[str]], *, several: bool) -> Iterable[Finding]:
+    """What the checks of a live run say of the same variables, where the file alone decides it, and of slips in it."""
+    has_rdma = _tells_of_rdma(variables)
+    family = value_of(variables.get("NCCL_SOCKET_FAMILY")) or ""
     for name, value in variables.items():
         if not isinstance(value, Sourced) or "\n" in value.value.strip():  # a quote that was never closed
             continue
-        text = value.value.strip()
-        yield from _by_table(name, value)
-        if name in ("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA") and re.search(r"\s", text):
+        yield from _existing(name, value)
+        yield from _possible(name, value)
+        yield from _left(name, value, has_rdma=has_rdma)
+        if name in ("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA") and re.search(r"\s", value.value.strip()):
             message = said("{name}={value!r}: NCCL keeps blanks, and no device has one in its name", name, value.value)
-            fix = f"{name}={re.sub(r'[ ,]+', ',', text)}"
+            fix = f"{name}={re.sub(r'[ ,]+', ',', value.value.strip())}"
             yield fail("variables_have_values_that_count", message, value.where, fix=fix)
-        elif name == "NCCL_SOCKET_IFNAME" and several and HOME.fullmatch(text):
-            yield _leads_home(name, value)
+        elif name in interfaces.NAMES:
+            yield from _interfaces(name, value, several=several, family=family)
         elif name == "NCCL_IB_HCA":
             yield from _netdevs(value)
-        elif name == "GLOO_SOCKET_IFNAME" and re.search(r"[\^=\s]", value.value):
-            message = said("GLOO_SOCKET_IFNAME={value}: Gloo takes exact names only, no ^, = or blanks", value.value)
-            yield fail("variables_have_values_that_count", message, value.where, fix="GLOO_SOCKET_IFNAME=eth0")
-        elif name == "GLOO_SOCKET_IFNAME" and several and HOME.fullmatch(text):
-            yield _leads_home(name, value)
-        elif name == "CUDA_LAUNCH_BLOCKING" and several and text not in ("", "0"):
-            message = said(
-                "CUDA_LAUNCH_BLOCKING={text} in a job of several nodes: with it NCCL can wait for itself and hang", text
-            )
-            yield warn("cuda_launches_do_not_block", message, value.where, fix="unset CUDA_LAUNCH_BLOCKING")
 
 
-def _by_table(name: str, value: Sourced[str]) -> Iterable[Finding]:
-    """What the table of variables says: a name that nothing reads, a value that is not taken, a switch that harms."""
+def _existing(name: str, value: Sourced[str]) -> Iterable[Finding]:
+    """A name that nothing reads, or reads any more: where it is a slip, with the name that was meant."""
+    words = table.unknown(name) or table.unread(name)
+    if not words:
+        return
     text = value.value.strip()
-    unknown = table.unknown(name) if name.startswith(table.CLOSED) or table.MISSPELT.match(name) else ""
-    near = table.nearest(name) if unknown and text else ""
-    if unknown and text and (near or OF_NCCL.match(name)):
-        is_meant = near and table.is_misspelt(name, near) and not table.refused(near, text)
-        fix = f"{near}={text}" if is_meant else said("unset {name}", name)
-        yield warn("nccl_variables_are_known", unknown, value.where, fix=fix)
-    elif name in RISKY and text not in ("", "0"):
-        yield warn(
-            "nccl_variables_are_safe", f"{name}={text} {RISKY[name]}", value.where, fix=said("unset {name}", name)
-        )
-    refused = "" if name in JUDGED_ELSEWHERE else table.refused(name, text)
+    near = table.nearest(name)
+    is_meant = near and near != name and table.is_misspelt(name, near) and not table.refused(near, text)
+    fix = f"{near}={text}" if is_meant else said("unset {name}", name)
+    yield warn("nccl_variables_are_known", words, value.where, fix=fix)
+
+
+def _possible(name: str, value: Sourced[str]) -> Iterable[Finding]:
+    """A value that the library does not take."""
+    refused = table.refused(name, value.value)
     if refused:
-        tell = warn if name in table.HARMLESS else fail
-        yield tell("variables_have_values_that_count", refused, value.where, fix=_possible(name, text))
+        tell = warn if table.is_harmless(name) else fail
+        fix = _meant(name, value.value.strip())
+        yield tell("variables_have_values_that_count", refused, value.where, fix=fix)
 
 
-def _possible(name: str, text: str) -> str:
+def _left(name: str, value: Sourced[str], *, has_rdma: bool) -> Iterable[Finding]:
+    """A variable left over from troubleshooting."""
+    words = leftovers.leftover(name, value.value, has_rdma=has_rdma)
+    if words:
+        rule = "cuda_launches_do_not_block" if name == "CUDA_LAUNCH_BLOCKING" else "nccl_variables_are_safe"
+        yield warn(rule, words, value.where, fix=said("unset {name}", name))
+
+
+def _tells_of_rdma(variables: Mapping[str, Field[str]]) -> bool:
+    return any(value_of(variables.get(name)) for name in OF_RDMA)
+
+
+def host_ids_are_each_nodes_own(files: LaunchFiles) -> Iterable[Finding]:
+    """NCCL_HOSTID tells nodes apart: with one value on two of them NCCL looks for a peer's GPUs in its own machine."""
+    held: dict[str, list[tuple[Plan, Sourced[str]]]] = {}
+    for plan in files.plans:
+        value = plan.environment.get("NCCL_HOSTID")
+        if isinstance(value, Sourced) and value.origin == "written" and value.value.strip() and plan.has_peers:
+            held.setdefault(value.value.strip(), []).append((plan, value))
+    for text, given in held.items():
+        is_of_one = len({plan.where.file for plan, _ in given}) == 1 and given[0][0].written_rank is not None
+        if not is_of_one:
+            message = said("NCCL_HOSTID={text} on several nodes: it tells them apart", text)
+            places = (value.where for _, value in given)
+            yield fail("variables_have_values_that_count", message, *places, fix="unset NCCL_HOSTID")
+
+
+def rdma_is_left_on(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """What is left over from troubleshooting and harms RDMA alone, on the nodes that have it."""
+    nodes = tuple(node.name for node in cluster if _has_rdma(node))
+    held = [plan.environment for plan in files.plans] + [variables for _, variables in files.variables]
+    for variables in held if nodes else []:
+        if _tells_of_rdma(variables):
+            continue  # the file alone says so
+        for name, value in variables.items():
+            if not isinstance(value, Sourced) or leftovers.leftover(name, value.value, has_rdma=False):
+                continue
+            words = leftovers.leftover(name, value.value, has_rdma=True)
+            if words:
+                fix = said("unset {name}", name)
+                yield warn("nccl_variables_are_safe", words, value.where, fix=fix, nodes=nodes)
+
+
+def _has_rdma(node: NodeFacts) -> bool:
+    try:
+        return bool(node.rdma.active_ports())
+    except FactMissing:
+        return False
+
+
+def _interfaces(name: str, value: Sourced[str], *, several: bool, family: str) -> Iterable[Finding]:
+    """Interfaces that no machine has, or over which none reaches another."""
+    text = value.value.strip()
+    unmatched = interfaces.matches_nothing(name, text)
+    if unmatched:
+        fix = "GLOO_SOCKET_IFNAME=eth0" if name == interfaces.GLOO else said("unset {name}", name)
+        yield fail("variables_have_values_that_count", unmatched, value.where, fix=fix)
+    elif several and (words := interfaces.leads_home(name, text, family=family)):
+        fix = f"{name}={text},lo" if text.startswith("^") else said("unset {name}", name)
+        yield fail("interface_leads_to_other_nodes", words, value.where, fix=fix)
+
+
+def _meant(name: str, text: str) -> str:
     """The assignment that was most likely meant, "" where nothing tells."""
     kind = ROWS[name].kind
     switched = {"true": "1", "yes": "1", "on": "1", "false": "0", "no": "0", "off": "0"}.get(text.lower())
@@ -117,15 +169,6 @@ def _netdevs(value: Sourced[str]) -> Iterable[Finding]:
     message = said("{odd} in NCCL_IB_HCA={value} is an interface's name: it {what}", ", ".join(odd), value.value, what)
     tell = fail if len(odd) == len(entries) and not value.value.strip().startswith("^") else warn
     yield tell("adapters_are_adapters", message, value.where, fix="NCCL_IB_HCA=mlx5_0, as `ibv_devices` lists them")
-
-
-# Loopback, and bridges of one machine to its own containers and virtual machines.
-HOME = re.compile(r"=?(lo|docker\d*|docker_gwbridge|virbr\d*|lxcbr\d*|lxdbr\d*|podman\d*|cni-podman\d*)")
-
-
-def _leads_home(name: str, value: Sourced[str]) -> Finding:
-    message = said("{name}={strip}: no other node is reached over it", name, value.value.strip())
-    return fail("interface_leads_to_other_nodes", message, value.where, fix=said("unset {name}", name))
 
 
 def variables_are_exported(plan: Plan) -> Iterable[Finding]:
@@ -273,4 +316,5 @@ def _consequence(plan: Plan, unset: Unset) -> str:
 
 
 PLAN_RULES = (in_plans, variables_are_exported, inner_shells_see_variables, needed_variables_are_set)
-FILES_RULES = (in_files, deepspeed_exports, outside_variables_are_set)
+LIVE_RULES = (rdma_is_left_on,)
+FILES_RULES = (in_files, host_ids_are_each_nodes_own, deepspeed_exports, outside_variables_are_set)

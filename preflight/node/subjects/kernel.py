@@ -45,16 +45,6 @@ BOOT_OPTIONS = (
     *("iommu.passthrough", "iommu.strict", "memmap", "movablecore", "kernelcore", "nomodeset", "lockdown"),
     *("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist", "cgroup_no_v1", "nopcid", "nosmap"),
 )
-NETWORK_SETTINGS = (
-    *("core.rmem_max", "core.wmem_max", "core.netdev_max_backlog", "core.somaxconn", "core.default_qdisc"),
-    *("ipv4.tcp_rmem", "ipv4.tcp_wmem", "ipv4.tcp_congestion_control", "ipv4.tcp_mtu_probing"),
-    *("ipv4.conf.all.rp_filter", "ipv4.conf.all.arp_ignore", "ipv4.conf.all.arp_announce"),
-    *("ipv4.tcp_sack", "ipv4.tcp_window_scaling", "ipv4.tcp_timestamps", "ipv6.conf.all.disable_ipv6"),
-)
-SETTINGS = (
-    *("vm.zone_reclaim_mode", "vm.swappiness", "vm.max_map_count", "kernel.yama.ptrace_scope"),
-    "kernel.apparmor_restrict_unprivileged_userns",
-)
 POLICY = "Transmit Hash Policy"  # only in the modes that spread packets by it
 PARTNER = "Partner Mac Address"  # of the switch, for LACP; only root is shown it
 FAILURES = "Link Failure Count"
@@ -72,6 +62,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     proc, sysfs = arguments["proc"], arguments["sysfs"]
     modules = loaded(proc)
     named = numbered(arguments)
+    sysctls = arguments.get("sysctls", [])  # the names of those that are wanted
     return {
         "modules": modules,
         "is_driver_open": is_driver_open(proc),
@@ -86,8 +77,8 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         **cgroup(proc, f"{sysfs}/fs/cgroup"),
         **bonds(f"{proc}/net/bonding", sysfs, named),
         **link_errors(proc, named),
-        "network_settings": network_settings(proc),
-        "settings": settings(proc),
+        "network_settings": settings(proc, [name for name in sysctls if name.startswith("net.")]),
+        "settings": settings(proc, [name for name in sysctls if not name.startswith("net.")]),
         "log": log.collect(arguments.get("kmsg", f"{roots.root_of(arguments)}/dev/kmsg")),
     }
 
@@ -243,12 +234,7 @@ def link_errors(proc: str, named: Callable[[], list[tuple[int, str]]]) -> dict[s
     return {"link_errors": {name: int(row[2]) + int(row[10]) for name, row in figures.items() if len(row) >= 16}}
 
 
-def network_settings(proc: str) -> dict[str, TextOrMissing]:
-    """Those settings of sysctl that decide how fast TCP can be; what this kernel or namespace lacks is left out."""
-    return settings(proc, [f"net.{name}" for name in NETWORK_SETTINGS])
-
-
-def settings(proc: str, names: Sequence[str] = SETTINGS) -> dict[str, TextOrMissing]:
+def settings(proc: str, names: Sequence[str]) -> dict[str, TextOrMissing]:
     """Settings of sysctl by their names; what this kernel or namespace lacks is left out."""
     found: dict[str, TextOrMissing] = {}
     for name in names:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing, present
+from preflight.knowledge import xids
 from preflight.said import joined, said
-from preflight.tables import xids
 
 FIX = (
     "`dkms status` and `modinfo -F vermagic <module>` on the nodes named; build the module for the kernel that runs "

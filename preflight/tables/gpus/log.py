@@ -11,8 +11,8 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.pci import without_domain_zeros
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import present
+from preflight.knowledge import xids
 from preflight.said import joined
-from preflight.tables import xids
 from preflight.tables.faults import Fault
 from preflight.tables.gpus import drivers
 from preflight.tables.gpus.slowed import WATCH

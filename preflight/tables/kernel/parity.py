@@ -8,6 +8,7 @@ from preflight.errors import Blame, BlameMany, FactMissing
 from preflight.facts.cluster import Cluster, Row
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, present
+from preflight.knowledge import sysctls
 from preflight.said import said
 from preflight.tables.kernel.fragile import GIB
 from preflight.tables.network import links
@@ -22,24 +23,7 @@ def _selinux(node: NodeFacts) -> str:
     return "enforcing" if present(held, "SELinux") else "permissive"
 
 
-# What decides how fast TCP is, and whether a node with several interfaces answers on the right one.
-NETWORK_SETTINGS = (
-    *("net.core.rmem_max", "net.core.wmem_max", "net.core.netdev_max_backlog", "net.core.somaxconn"),
-    *("net.core.default_qdisc", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control"),
-    *("net.ipv4.tcp_mtu_probing", "net.ipv4.conf.all.rp_filter", "net.ipv4.conf.all.arp_ignore"),
-    *("net.ipv4.conf.all.arp_announce", "net.ipv4.tcp_sack", "net.ipv4.tcp_window_scaling", "net.ipv4.tcp_timestamps"),
-    "net.ipv6.conf.all.disable_ipv6",
-)
-# Whether a full NUMA node is reclaimed instead of using another one, whether pages of ranks are swapped out, how many
-# files and pieces of memory a process may map, whether ranks of one user may read each other's memory, and whether a
-# user may start containers.
-SETTINGS = (
-    *("vm.zone_reclaim_mode", "vm.swappiness", "vm.max_map_count", "kernel.yama.ptrace_scope"),
-    "kernel.apparmor_restrict_unprivileged_userns",
-)
-
-
-def _setting(name: str) -> Row:
+def setting(name: str) -> Row:
     """A row for one setting of sysctl."""
 
     def key(node: NodeFacts) -> str:
@@ -56,7 +40,7 @@ def _setting(name: str) -> Row:
 
 
 SAME = (
-    *map(_setting, (*NETWORK_SETTINGS, *SETTINGS)),
+    *map(setting, sysctls.NAMES),
     Row(
         "CPUs that may be used",
         lambda node: f"{node.kernel.cpus():g}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -16,18 +15,6 @@ from preflight.facts.value import Missing
 from preflight.said import said
 
 SubNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
-# What the first letters of a name say of an interface that carries no packets between machines, or few.
-VIRTUAL = (
-    (r"docker|br-[0-9a-f]{12}$|podman|cni|lxcbr|lxdbr", "a bridge to containers of this machine"),
-    (r"virbr|vmnet|vboxnet", "a bridge to virtual machines of this machine"),
-    (r"flannel|cali|vxlan|weave|cilium", "a network of pods, wrapped in another one"),
-    (r"tailscale|wg|tun|tap|ppp|zt", "a VPN"),
-)
-
-
-def virtual(name: str) -> str:
-    """What is known against an interface by its name, "" where nothing is."""
-    return next((what for pattern, what in VIRTUAL if re.match(pattern, name)), "")
 
 
 def has_left(peer: NodeFacts, node: NodeFacts) -> bool:

@@ -10,6 +10,7 @@ from preflight.facts import fabric, selection
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import Interface
+from preflight.knowledge.variables.interfaces import parse_patterns
 from preflight.said import said
 from preflight.tables.network.interfaces import leads_to_a_peer
 
@@ -86,7 +87,7 @@ def _only_link_local(node: NodeFacts) -> Interface | None:
         if found is not None:
             return found
     # The kernel tells the addresses of IPv4 before all others, by the index of their interfaces.
-    usual = selection.parse_patterns(selection.NCCL_DEFAULT_ORDER[1])
+    usual = parse_patterns(selection.NCCL_DEFAULT_ORDER[1])
     by_ipv4 = [one for one in up if usual.accepts(one.name) and any(held.family == "inet" for held in one.addresses)]
     first = by_ipv4[0] if by_ipv4 and family != "AF_INET6" and of_nccl(node) else None
     return first if first is not None and "IPv4" not in first.families() else None
@@ -143,7 +144,7 @@ def taken_by_prefix(node: NodeFacts, cluster: Cluster) -> tuple[Trouble, ...]:
     Without RDMA, NCCL sends data over each of them, so that one that leads to no peer hangs the first collective.
     """
     value = node.value("NCCL_SOCKET_IFNAME")
-    patterns = selection.parse_patterns(value)
+    patterns = parse_patterns(value)
     if not has_choice(node) or patterns.is_exact or patterns.is_exclusion:
         return ()
     found = of_nccl(node)

@@ -11,8 +11,8 @@ from preflight.errors import FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster
 from preflight.facts.fabric import Hca, classify
 from preflight.facts.node import NodeFacts
-from preflight.facts.selection import parse_patterns
 from preflight.facts.value import present
+from preflight.knowledge.variables.interfaces import parse_patterns
 from preflight.said import said
 from preflight.tables.faults import Fault
 

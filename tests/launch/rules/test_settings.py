@@ -20,7 +20,7 @@ def with_variable(line):
     "line",
     [
         "NCCL_SOCKET_IFNAME=eth",
-        "NCCL_SOCKET_IFNAME=^docker",
+        "NCCL_SOCKET_IFNAME=^docker,lo",
         "GLOO_SOCKET_IFNAME=eth0",
         "NCCL_IB_HCA=mlx5",
         "NCCL_IB_GID_INDEX=3",

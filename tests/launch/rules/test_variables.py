@@ -10,11 +10,12 @@ from tests.launch.samples import DEEPSPEED, HOSTFILE, exports, failed, judged, r
 @pytest.mark.parametrize(
     "line",
     ["NCCL_DEBUG=INFO", "NCCL_IB_GID_INDEX=3", "NCCL_SOCKET_IFNAME=^docker,lo", "NCCL_SOCKET_IFNAME==eth0",
-     "GLOO_SOCKET_IFNAME=eth0,eth1", "NCCL_ASYNC_ERROR_HANDLING=1", "NCCL_IB_HCA=mlx5_0:1", "CUDA_LAUNCH_BLOCKING=0",
-     "NCCL_IB_DISABLE=0", "NCCL_DEBUG_SUBSYS=ALL", "NCCL_IB_TIMEOUT=22", "NCCL_IB_RETRY_CNT=7", "NCCL_IB_TC=-1",
+     "GLOO_SOCKET_IFNAME=eth0,eth1",
+     "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "NCCL_IB_HCA=mlx5_0:1", "CUDA_LAUNCH_BLOCKING=0",
+     "NCCL_IB_DISABLE=0", "NCCL_DEBUG_SUBSYS=INIT,NET", "NCCL_IB_TIMEOUT=22", "NCCL_IB_RETRY_CNT=7", "NCCL_IB_TC=-1",
      "NCCL_IB_GID_INDEX=", "NCCL_P2P_LEVEL=NVL", "NCCL_IB_HCA=^mlx5_bond_0", "NCCL_IB_HCA=ibp24s0,ibp25s0",
      "NCCL_NET_PLUGIN=none", "NCCL_FASTRAK_IFNAME=eth1,eth2", "NCCL_TIMEOUT=1800",
-     "NCCL_EXCLUDE_IB_HCA=mlx5_an0", "NCCL_SOCKET_IFNAME=^docker0", "NCCL_SOCKET_IFNAME=br0"],
+     "NCCL_EXCLUDE_IB_HCA=mlx5_an0", "NCCL_SOCKET_IFNAME=^docker0,lo", "NCCL_SOCKET_IFNAME=br0"],
 )  # fmt: skip
 def test_right_variables_are_silent(line):
     """Values as NCCL, torch and Gloo read them."""
@@ -34,6 +35,10 @@ def test_right_variables_are_silent(line):
         ("GLOO_SOCKET_IFNAME=lo", "interface_leads_to_other_nodes"),
         ("NCCL_SOCKET_IFNAME=docker0", "interface_leads_to_other_nodes"),
         ("GLOO_SOCKET_IFNAME=virbr0", "interface_leads_to_other_nodes"),
+        ("NCCL_SOCKET_IFNAME=^docker0", "interface_leads_to_other_nodes"),
+        ("NCCL_SOCKET_IFNAME=lo,eth0", "interface_leads_to_other_nodes"),
+        ("NCCL_SOCKET_IFNAME=10.0.0.1", "variables_have_values_that_count"),
+        ("GLOO_SOCKET_IFNAME=10.0.0.0/24", "variables_have_values_that_count"),
         ("CUDA_LAUNCH_BLOCKING=1", "cuda_launches_do_not_block"),
         ("NCCL_IB_USE_INLINE=1", "nccl_variables_are_safe"),
         ("NCCL_IB_TIMEOUT=50", "variables_have_values_that_count"),
@@ -124,3 +129,29 @@ def test_a_variable_of_the_script_itself_is_not_handed_on():
     """FINETUNE_GPU begins with the letters of libfabric's prefix, and is none of its names."""
     files = {"hostfile": HOSTFILE, "run.sh": "export FINETUNE_GPU=0\n" + DEEPSPEED}
     assert rules(files) == []
+
+
+def test_nodes_are_not_told_apart_by_one_host_id():
+    """One script for all nodes, or the same id in two; not an id of its own for each, nor what each works out."""
+    own = {f"n{rank}.sh": "export NCCL_HOSTID={}\n" + torchrun(rank) for rank in (0, 1)}
+    one = {name: text.format("gpu") for name, text in own.items()}
+    each = {name: text.format(name) for name, text in own.items()}
+    worked_out = {name: text.format("$(hostname)") for name, text in own.items()}
+    (found,) = judged(one)
+    assert (found.check, str(found.verdict)) == ("launch.variables_have_values_that_count", "fail")
+    assert len(found.where) == 2
+    assert rules(each) == rules(worked_out) == []
+    script = "torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_endpoint=h0:29500 --rdzv_id=1 t.py\n"
+    assert failed({"run.sh": "export NCCL_HOSTID=gpu\n" + script}) == ["variables_have_values_that_count"]
+    assert failed({"run.sh": "export NCCL_HOSTID=$(hostname)\n" + script}) == []
+
+
+@pytest.mark.parametrize("value", ["^docker0", "^=docker0", "lo", "10.0.0.1"])
+def test_the_fix_of_an_interface_makes_the_file_right(value):
+    """Written in the place of the value, or with the line taken out where it is to be unset."""
+    text = f"export NCCL_SOCKET_IFNAME={value}\n"
+    (found,) = judged({"n.sh": text + torchrun()})
+    assignment = found.fix.rpartition("export ")[2]
+    mended = f"export {assignment}\n" if "=" in assignment else ""
+    assert found.fix.endswith(("NCCL_SOCKET_IFNAME", f"NCCL_SOCKET_IFNAME={value},lo"))
+    assert rules({"n.sh": mended + torchrun()}) == []

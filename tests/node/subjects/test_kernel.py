@@ -8,6 +8,7 @@ import pytest
 from preflight.errors import FactMissing
 from preflight.facts.subjects.kernel import BondMember, Kernel
 from preflight.facts.value import Missing
+from preflight.knowledge import sysctls
 from preflight.node.subjects import kernel
 
 
@@ -22,6 +23,7 @@ def write(root, **files):
 
 def collected(tmp_path):
     arguments = {"proc": os.fspath(tmp_path), "sysfs": os.fspath(tmp_path), "kmsg": os.fspath(tmp_path / "kmsg")}
+    arguments["sysctls"] = sysctls.NAMES
     return msgspec.convert(kernel.collect(arguments), type=Kernel, strict=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.diagnose import diagnose
-from preflight.tables import xids
+from preflight.knowledge import xids
 from tests.diagnose.causes.lines import found
 
 LINES = (

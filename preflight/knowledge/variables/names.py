@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from preflight.tables.kinds import (
+from preflight.knowledge.variables.kinds import (
     FAMILY,
     FLAG,
     LEVEL,
@@ -40,6 +40,9 @@ class Row:
     until: str = ""  # the version that no longer reads it, with what to use instead
     may_differ: bool = False
     must_agree: bool = False  # ranks that disagree hang or stop
+    # A value that cannot be does not stop a job: logs and threads as by default, and of counts the adapter takes the
+    # lowest bits (13 retries are 5, a timeout of 60 is 28: the fields have three and five bits).
+    is_harmless: bool = False
     source: str = NCCL
 
 
@@ -56,7 +59,7 @@ LOG_LEVELS = ("VERSION", "WARN", "ATTN", "INFO", "ABORT", "TRACE")
 
 NCCL_ROWS = (
     Row("NCCL_SOCKET_IFNAME", may_differ=True),
-    Row("NCCL_SOCKET_FAMILY", FAMILY, must_agree=True),
+    Row("NCCL_SOCKET_FAMILY", FAMILY, must_agree=True, is_harmless=True),
     Row("NCCL_SOCKET_NTHREADS", whole(1, 16), "2.4.8"),
     Row("NCCL_NSOCKS_PERTHREAD", whole(1, 64), "2.4.8"),
     Row("NCCL_SOCKET_MAGIC", whole(0), must_agree=True),
@@ -67,8 +70,8 @@ NCCL_ROWS = (
     Row("NCCL_CROSS_NIC", whole(0, 2)),
     Row("NCCL_IB_HCA", may_differ=True),
     Row("NCCL_IB_RAIL_POLICY", since="2.30.5"),
-    Row("NCCL_IB_TIMEOUT", whole(0, 31)),
-    Row("NCCL_IB_RETRY_CNT", whole(0, 7), "2.1.15"),
+    Row("NCCL_IB_TIMEOUT", whole(0, 31), is_harmless=True),
+    Row("NCCL_IB_RETRY_CNT", whole(0, 7), "2.1.15", is_harmless=True),
     Row("NCCL_IB_GID_INDEX", whole(-1, 255), "2.1.4", may_differ=True),
     Row("NCCL_IB_ADDR_FAMILY", FAMILY, "2.21", must_agree=True),
     Row("NCCL_IB_ADDR_RANGE", since="2.21", may_differ=True),
@@ -86,8 +89,8 @@ NCCL_ROWS = (
     Row("NCCL_NET", since="2.10", must_agree=True),
     Row("NCCL_COMM_ID", must_agree=True),
     Row("NCCL_HOSTID", may_differ=True, source=NCCL_SOURCE),
-    Row("NCCL_DEBUG", choice(*LOG_LEVELS, "NONE", "0")),
-    Row("NCCL_DEBUG_SUBSYS", SUBSYSTEMS, "2.3.4"),
+    Row("NCCL_DEBUG", choice(*LOG_LEVELS, "NONE", "0"), is_harmless=True),
+    Row("NCCL_DEBUG_SUBSYS", SUBSYSTEMS, "2.3.4", is_harmless=True),
     Row("NCCL_DEBUG_FILE", since="2.2.12", may_differ=True),
     Row("NCCL_TOPO_FILE", since="2.6", may_differ=True),
     Row("NCCL_TOPO_DUMP_FILE", since="2.6", may_differ=True),
@@ -100,18 +103,18 @@ NCCL_ROWS = (
     Row("NCCL_LL_BUFFSIZE", POSITIVE, must_agree=True, source=NCCL_SOURCE),
     Row("NCCL_LL128_BUFFSIZE", POSITIVE, must_agree=True, source=NCCL_SOURCE),
     Row("NCCL_P2P_NET_CHUNKSIZE", POSITIVE, "2.14", must_agree=True),
-    Row("NCCL_NTHREADS", Kind("64, 128, 256 or 512", r"\s*(64|128|256|512)\s*"), must_agree=True),
+    Row("NCCL_NTHREADS", Kind("64, 128, 256 or 512", r"\s*(64|128|256|512)\s*", "256", "100"), must_agree=True),
     Row("NCCL_LL128_NTHREADS", whole(-2, 1024), must_agree=True, source=NCCL_SOURCE),
     Row("NCCL_MAX_NCHANNELS", POSITIVE, "2.5", must_agree=True),
     Row("NCCL_MIN_NCHANNELS", POSITIVE, "2.5", must_agree=True),
     Row("NCCL_MAX_CTAS", POSITIVE, "2.17", must_agree=True),
     Row("NCCL_MIN_CTAS", POSITIVE, "2.17", must_agree=True),
-    Row("NCCL_CTA_POLICY", Kind("DEFAULT, EFFICIENCY or ZERO", r"(\d+|[a-z]+(\|[a-z]+)*)"), "2.27"),
+    Row("NCCL_CTA_POLICY", Kind("DEFAULT, EFFICIENCY or ZERO", r"(\d+|[a-z]+(\|[a-z]+)*)", "ZERO", "ZERO,"), "2.27"),
     Row("NCCL_ALGO", ALGORITHMS, "2.5", must_agree=True),
     Row("NCCL_PROTO", of_functions("LL", "LL128", "Simple"), "2.5", must_agree=True),
     Row("NCCL_LAUNCH_MODE", choice("PARALLEL", "GROUP"), "2.1"),
     Row("NCCL_CHECK_MODE", choice("DEFAULT", "DEBUG_LOCAL", "DEBUG_GLOBAL"), "2.29.7"),
-    Row("NCCL_NETDEVS_POLICY", Kind("AUTO, ALL or MAX:N", r"auto|all|max:\d+"), "2.28"),
+    Row("NCCL_NETDEVS_POLICY", Kind("AUTO, ALL or MAX:N", r"auto|all|max:\d+", "MAX:2", "2"), "2.28"),
     Row("NCCL_MEM_SYNC_DOMAIN", whole(0, 1), "2.16"),
     Row("NCCL_UID_STAGGER_THRESHOLD", POSITIVE, "2.23"),
     Row("NCCL_UID_STAGGER_RATE", POSITIVE, "2.23"),
@@ -243,7 +246,12 @@ TORCH_ROWS = (
         source=TORCH,
     ),
     Row("TORCH_DISTRIBUTED_DEBUG", choice("OFF", "INFO", "DETAIL"), source=TORCH_DIST),
-    Row("TORCH_CPP_LOG_LEVEL", choice("INFO", "WARNING", "ERROR", "FATAL", "0", "1", "2", "3"), source=TORCH_DIST),
+    Row(
+        "TORCH_CPP_LOG_LEVEL",
+        choice("INFO", "WARNING", "ERROR", "FATAL", "0", "1", "2", "3"),
+        is_harmless=True,
+        source=TORCH_DIST,
+    ),
     *_words(
         TEXT,
         """TORCH_HOME TORCH_LOGS TORCH_LOGS_FORMAT TORCH_LOGS_OUT TORCH_TRACE TORCH_CUDA_ARCH_LIST TORCH_EXTENSIONS_DIR
@@ -261,7 +269,7 @@ TORCH_ROWS = (
     Row("GLOO_SOCKET_IFNAME", may_differ=True, source=TORCH_DIST),
     Row("TP_SOCKET_IFNAME", may_differ=True, source=TORCH_DIST),
     Row("GLOO_DEVICE_TRANSPORT", choice("TCP", "TCP_TLS", "UV", "IBVERBS"), must_agree=True, source=GLOO),
-    Row("GLOO_LOG_LEVEL", choice("DEBUG", "INFO", "WARN", "ERROR", "UNSET"), source=GLOO),
+    Row("GLOO_LOG_LEVEL", choice("DEBUG", "INFO", "WARN", "ERROR", "UNSET"), is_harmless=True, source=GLOO),
     *_words(
         TEXT,
         """GLOO_DISABLE_CONNECTION_RETRIES GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER GLOO_ENABLE_STORE_V2_API
@@ -271,12 +279,12 @@ TORCH_ROWS = (
     ),
 )
 OTHER_ROWS = (
-    Row("CUDA_LAUNCH_BLOCKING", choice("0", "1"), source=CUDA),
+    Row("CUDA_LAUNCH_BLOCKING", choice("0", "1"), is_harmless=True, source=CUDA),
     Row("CUDA_DEVICE_ORDER", choice("FASTEST_FIRST", "PCI_BUS_ID"), source=CUDA),
     Row("CUDA_VISIBLE_DEVICES", VISIBLE, may_differ=True, source=CUDA),
     Row("CUDA_DEVICE_MAX_CONNECTIONS", whole(1, 32), source=CUDA),
     Row("CUDA_MODULE_LOADING", choice("LAZY", "EAGER", "DEFAULT"), source=CUDA),
-    Row("OMP_NUM_THREADS", THREADS, source=OPENMP),
+    Row("OMP_NUM_THREADS", THREADS, is_harmless=True, source=OPENMP),
     *_words(whole(0), "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK", source=TORCH_DIST),
 )
 ROWS = {row.name: row for row in (*NCCL_ROWS, *TORCH_ROWS, *OTHER_ROWS)}

@@ -1,10 +1,10 @@
-"""Tests of preflight.tables.kinds."""
+"""Tests of preflight.knowledge.variables.kinds."""
 
 from __future__ import annotations
 
 import pytest
 
-from preflight.tables import kinds
+from preflight.knowledge.variables import kinds
 
 
 @pytest.mark.parametrize(

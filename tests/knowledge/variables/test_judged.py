@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.tables import variables
+from preflight.knowledge.variables import judged as variables
 
 
 @pytest.mark.parametrize(
@@ -47,18 +47,6 @@ def test_names_of_others_are_left_alone(name):
     assert variables.unknown(name) == ""
 
 
-def test_the_leftovers_of_a_search_for_faults_have_their_source():
-    """Those that slow a job down most are among them."""
-    assert all(row.source.startswith("https://") for row in variables.LEFTOVERS)
-    assert {row.name for row in variables.LEFTOVERS} >= {"CUDA_LAUNCH_BLOCKING", "NCCL_P2P_DISABLE", "NCCL_DEBUG"}
-
-
-def test_what_is_on_by_itself_is_no_leftover():
-    """NCCL_DEBUG=INFO helps, and 0 switches nothing off."""
-    for name, value in (("NCCL_DEBUG", "INFO"), ("NCCL_P2P_DISABLE", "0"), ("CUDA_LAUNCH_BLOCKING", "0")):
-        assert variables.leftover(name, value, has_rdma=True) == ""
-
-
 @pytest.mark.parametrize(
     ("name", "nccl", "torch", "words"),
     [
@@ -75,31 +63,6 @@ def test_a_variable_is_read_by_some_versions_only(name, nccl, torch, words):
     """The installed version decides; an unknown one is taken for new."""
     told = variables.unread(name, nccl=nccl, torch=torch)
     assert words in told if words else told == ""
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("NCCL_IB_TIMEOUT", "12"),
-        ("NCCL_PROTO", "LL,LL128"),
-        ("NCCL_MAX_CTAS", "1"),
-        ("FI_PROVIDER", "tcp;ofi_rxm"),
-        ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1"),
-        ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "30"),
-    ],
-)
-def test_a_leftover_is_told_with_what_it_does(name, value):
-    """Whatever the value looks like that switches it on."""
-    assert variables.leftover(name, value, has_rdma=True).startswith(f"{name}={value}: ")
-
-
-def test_a_tuning_within_reason_is_no_leftover():
-    """Larger time-outs, a protocol left out, many channels."""
-    for name, value in (
-        *(("NCCL_IB_TIMEOUT", "22"), ("NCCL_IB_RETRY_CNT", "7"), ("NCCL_PROTO", "^LL128"), ("NCCL_PROTO", "Simple")),
-        *(("NCCL_MAX_NCHANNELS", "32"), ("FI_PROVIDER", "efa"), ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "600")),
-    ):
-        assert variables.leftover(name, value, has_rdma=True) == ""
 
 
 def test_what_sets_a_node_apart_may_differ():

@@ -3,7 +3,7 @@
 import pytest
 
 from preflight.facts.subjects.kernel import LogEvent
-from preflight.tables import xids
+from preflight.knowledge import xids
 
 
 def event(code, text="", kind="xid"):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from preflight.tables.variable_names import NCCL_ROWS, OTHER_ROWS, ROWS, TORCH_ROWS
+from preflight.knowledge.variables.names import NCCL_ROWS, OTHER_ROWS, ROWS, TORCH_ROWS
 from tests.bench.nccl_names import disagreements, names_in, newest_tags, spans
 
 

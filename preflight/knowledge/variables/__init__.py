@@ -1,0 +1,1 @@
+"""The variables of a job: what each may hold, what was left over, and what two nodes must hold alike."""
