@@ -13,7 +13,7 @@ KEY = "00" * 32
 
 
 def same_form(document):
-    """A node's facts without its own ids: those of GPUs, link-local GIDs and addresses, those of hardware."""
+    """A node's facts without its own ids: those of GPUs and cards, link-local GIDs and addresses, those of hardware."""
     facts, missing = json.loads(sources.facts_of(document))
     facts["identity"].pop("boot_id")
     facts["software"].pop("executable")
@@ -21,7 +21,9 @@ def same_form(document):
         gpu.pop("uuid")
     if facts["ending"]["nvlink_errors"]:
         facts["ending"]["nvlink_errors"] = [row[1:] for row in facts["ending"]["nvlink_errors"]]
+    cards = [device["card"] for device in facts["rdma"]["devices"]]
     for device in facts["rdma"]["devices"]:
+        device["card"] = cards.index(device["card"])  # which functions are of one card, not its number
         for row in device["ports"][0]["gids"]:
             row["gid"] = row["gid"] if not row["gid"].startswith("fe80") else "fe80"
     for interface in facts["network"]["interfaces"]:
