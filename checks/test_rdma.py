@@ -413,6 +413,19 @@ def test_adapters_reach_gpu_memory(cluster):
     faults.judge(cluster, choice.GPUDIRECT, faults.itself)
 
 
+@pytest.mark.advisory
+def test_nccl_finds_the_module_of_gpu_memory(cluster):
+    """The NCCL of the job looks for the module by which adapters reach the GPUs' memory here.
+
+    NCCL before 2.23 knows nv_peer_mem only. Where an upgrade has put nvidia_peermem in its place, it takes GPUDirect
+    RDMA for absent, and every transfer goes through the host's memory: a tenth of the bandwidth was measured.
+    Fix: NCCL 2.23.4 or later (`pip install -U nvidia-nccl-cu12`), or the driver's open modules on Linux 5.12 or later.
+    """
+    faults.needs_gpus(cluster)
+    faults.needs_rdma(cluster)
+    faults.judge(cluster, choice.UNDER_ANOTHER_NAME, faults.itself)
+
+
 def test_no_link_went_down_during_the_run(ending):
     """Every RDMA port that was active at the start is active at the end, and was all the time.
 

@@ -1,4 +1,4 @@
-"""Tests of preflight.node.calls.storage.caches; what is made of its answers is tested in tests/checks/test_caches.py."""
+"""Tests of preflight.node.calls.storage.caches; what follows from its answers: tests/checks/test_caches.py."""
 
 from __future__ import annotations
 
