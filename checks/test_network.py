@@ -8,7 +8,7 @@ from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.value import present
 from preflight.said import joined, said
 from preflight.tables import faults, gids
-from preflight.tables.network import interfaces, links, nccl_interfaces, peer_routes
+from preflight.tables.network import interfaces, links, nccl_interfaces, peer_routes, rails
 
 EXISTS = "network.training_interface_exists"
 
@@ -280,6 +280,21 @@ def test_default_routes_are_alike(cluster):
     lacking = [name for name, gateways in ways.items() if not gateways]
     if 0 < len(lacking) <= len(ways) / 2:
         raise Blame("no default route, which its peers have", nodes=lacking)
+
+
+@pytest.mark.advisory
+def test_data_interfaces_are_alike(cluster):
+    """Each of several data interfaces of a node (hsn0, eth1 to eth8) is up, fast and addressed as on the other nodes.
+
+    The training interface is one of them. NCCL and its plugins take the others too: where one is down, lost its MTU of
+    9000 or links at half the rate on one node, all ranks wait for that node, or the start hangs.
+    Fix: `ip -br link`, `ip -br address` and `ethtool <interface>` on the nodes named and on one that is not; bring the
+    interface up, give it the address and the MTU that the network's configuration has on the others.
+    """
+    cluster.needs_peers()
+    found = rails.differing(cluster)
+    if found:
+        raise BlameMany(found)
 
 
 def _mismatches(node, cluster):

@@ -21,6 +21,7 @@ from tests.checks.samples import (
     with_route,
     with_second_address,
 )
+from tests.tables.network.test_rails import with_rails
 
 
 def link_local_first(run, *nodes, index=9):
@@ -48,6 +49,12 @@ def on_cards(run, node):
 
 OVER_TCP = replace(healthy(4), backend="nccl")
 BROKEN = (
+    Broken(
+        "network.data_interfaces_are_alike",
+        with_rails().broken_interface("node2", "hsn2", is_up=False),
+        ("node2",),
+        "hsn2 has no link; it is in use on node[1,3]",
+    ),
     Broken(
         "network.peers_are_taken_for_their_own_cards",
         with_route(healthy(), "node2", "node3", card="02:00:00:00:00:99", is_written=True),
