@@ -64,5 +64,7 @@ def called(options: Options) -> dict[str, list[str]]:
         else:
             runner = "pdsh" if "pdsh" in plan.wraps else plan.launcher.name
         programs += [RUNNERS[runner]] if runner in RUNNERS else []
+        if RUNNERS.get(runner) == "mpirun" and "btl_tcp_if_" not in f"{plan.command} {plan.settings}":
+            unset.append("OMPI_MCA_btl_tcp_if_exclude")
         unset += ["PDSH_SSH_ARGS_APPEND"] if runner == "pdsh" and plan.setting("ssh_port") else []
     return {"programs": list(dict.fromkeys(programs)), "variables": list(dict.fromkeys(unset))}

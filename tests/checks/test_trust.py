@@ -7,8 +7,8 @@ import pytest
 
 from preflight.collect.trust import called
 from preflight.facts.subjects.trust import Trust
-from preflight.ledger.findings import Verdict
 from preflight.launch.read import read_files
+from preflight.ledger.findings import Verdict
 from preflight.node.calls import trust
 from preflight.options.launch import with_files
 from preflight.options.options import Options

@@ -26,9 +26,10 @@ SLINGSHOT = re.compile(r"hsn\d+")
 def differing(cluster: Cluster) -> list[Blame]:
     """A Blame for each rail and way in which nodes differ in it."""
     found = cluster.gather(_rails)
-    names = {name for of_node in found.values() for name, one in of_node.items() if _state(one) == IN_USE}
-    of_stem = Counter(_stem(name) for name in names)
-    rails = sorted((name for name in names if of_stem[_stem(name)] > 1 or SLINGSHOT.fullmatch(name)), key=_order)
+    used_by = [[name for name, one in of_node.items() if _state(one) == IN_USE] for of_node in found.values()]
+    several = {stem for used in used_by for stem, count in Counter(map(_stem, used)).items() if count > 1}
+    names = {name for used in used_by for name in used if _stem(name) in several or SLINGSHOT.fullmatch(name)}
+    rails = sorted(names, key=_order)
     if not rails:
         raise NotApplicable("no node has several data interfaces of one kind")
     of_rdma = _of_rdma(cluster)
@@ -131,9 +132,7 @@ def _by_subnet(rails: list[str], found: dict[str, dict[str, Interface]], told: d
     for node, of_node in subnets.items():
         for name, subnet in of_node.items():
             if name in usual and rail_of.get(subnet, name) != name:
-                words = said(
-                    "{name} is in {subnet}, the subnet of {other} on the others", name, subnet, rail_of[subnet]
-                )
+                words = said("{name} is in {subnet}, the subnet of {other} elsewhere", name, subnet, rail_of[subnet])
                 told[words].append(node)
 
 

@@ -140,3 +140,12 @@ def test_memory_must_be_locked_for_slingshot_too():
         run = run.broken(name, "limits", memlock_soft_bytes=65536)
     found = judge("limits.memlock_is_enough_for_rdma", replace(run, backend="nccl"))
     assert {one.verdict for one in found} == {Verdict.FAIL}
+
+
+def test_names_of_each_node_s_own_are_no_rails():
+    """enp1s0 here and enp2s0 there, one on each node."""
+    run = with_rails(3, rails=1, stem="enp")
+    for number, name in enumerate(run.names, 1):
+        run = run.broken_interface(name, "enp1", name=f"enp{number}s0")
+        run = run.broken_interface(name, "eth0", name=f"eno{number}")
+    assert told(run) == []
