@@ -299,7 +299,7 @@ def test_data_interfaces_are_alike(cluster):
 
 @pytest.mark.advisory
 def test_serving_stacks_take_the_training_address(node, cluster):
-    """Where vLLM, SGLang or Ray is installed, the default route leads over the training interface, or a variable names it.
+    """Where vLLM, SGLang or Ray is installed, the default route leads over the training interface, or it is named.
 
     They ask for the route to a far address, take the address it leaves by for the node's own, and tell the peers. With
     Wi-Fi or a network of management there, the start freezes after NCCL and Gloo came up on the right one.

@@ -195,8 +195,10 @@ def _under_another_name(node: NodeFacts) -> str:
     if not node.gpu.readable():
         raise NotApplicable("no GPU")
     nccl, modules = node.software.library_of_torch("nccl"), present(node.kernel.modules, "kernel modules")
-    if "nvidia_peermem" not in modules or not is_within(nccl, "<2.23") or not node.active_hcas():
-        raise NotApplicable("NCCL 2.23 and later look for nvidia_peermem itself")
+    if "nvidia_peermem" not in modules or not node.active_hcas():
+        raise NotApplicable("nvidia_peermem is not loaded, or no port is active")
+    if not is_within(nccl, "<2.23"):
+        return ""
     has_dma_buf = node.kernel.is_driver_open is True and is_within(node.identity.kernel, ">=5.12")
     if has_dma_buf or {"nv_mem", "nv_mem_nc"} & set(present(node.kernel.peer_memory, "memory_peers of the kernel")):
         return ""
