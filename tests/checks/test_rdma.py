@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 import msgspec
 import pytest
@@ -12,11 +13,13 @@ from preflight.facts.subjects.ending import PortEnd
 from preflight.facts.subjects.rdma import Gid, PciRequests
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
+from preflight.node.sources import rdma_ports
 from preflight.node.subjects import kernel
 from preflight.tables.rdma import choice, counters, ports
 from preflight.testing import healthy, infiniband, roce
 from preflight.testing.hardware import hca
 from tests.checks.samples import Broken, device, judge, renamed, with_netdevs, without_gid
+from tests.checks.test_healthy_platforms import efa
 
 FABRIC, STORAGE = "10.1.0.{}", "10.1.1.{}"
 
@@ -73,6 +76,14 @@ def cabled(node, ports):
     for port, gids in held.items():
         run = run.broken_rdma_port(node, port, gids=gids)
     return run
+
+
+def with_adapter_of_the_machine(error):
+    """EFA on all nodes, and on one an adapter besides, of which the container has a file, or has none."""
+    run = efa()
+    held = run.subjects["node2"]["rdma"]
+    other = msgspec.structs.replace(hca(9, 2), name="mlx5_9", open_error=error)
+    return run.broken("node2", "rdma", devices=(*held.devices, other))
 
 
 BROKEN = (
@@ -230,6 +241,12 @@ BROKEN = (
         roce().broken("node2", "kernel", modules=("nvidia", "ib_uverbs"), is_driver_open=False),
         ("node2",),
         "neither nvidia_peermem nor dma-buf",
+    ),
+    Broken(
+        "rdma.libfabric_may_open_every_device",
+        with_adapter_of_the_machine("/dev/infiniband/uverbs9: Operation not permitted"),
+        ("node2",),
+        "may not open /dev/infiniband/uverbs9: Operation not permitted",
     ),
     Broken(
         "rdma.nccl_finds_the_module_of_gpu_memory",
@@ -600,3 +617,16 @@ def test_the_name_that_nccl_looks_for_is_read_from_the_kernel(tmp_path, names, n
     run = roce().broken("node2", "kernel", **peer_memory(tmp_path, *names)).broken("node2", "software", nccl=nccl)
     found = judge("rdma.nccl_finds_the_module_of_gpu_memory", run)
     assert verdict in {one.verdict for one in found if "node2" in one.nodes}, found
+
+
+@pytest.mark.parametrize(("has_file", "verdict"), [(True, Verdict.FAIL), (False, Verdict.PASS)])
+def test_a_file_that_libfabric_may_not_open_is_tried(tmp_path, has_file, verdict):
+    """The device file is opened: of one without a driver, and of one that the container was not given."""
+    folder = tmp_path / "sys" / "mlx5_9"
+    (folder / "device" / "infiniband_verbs" / "uverbs9").mkdir(parents=True)
+    (tmp_path / "dev" / "infiniband").mkdir(parents=True)
+    if has_file:
+        os.mknod(tmp_path / "dev" / "infiniband" / "uverbs9", stat.S_IFCHR | 0o600, os.makedev(231, 255))
+    error = rdma_ports.open_error(os.fspath(folder), dev=os.fspath(tmp_path / "dev"))
+    found = judge("rdma.libfabric_may_open_every_device", with_adapter_of_the_machine(error))
+    assert {one.verdict for one in found if "node2" in one.nodes} == {verdict}

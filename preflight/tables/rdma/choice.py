@@ -195,8 +195,8 @@ def _under_another_name(node: NodeFacts) -> str:
     if not node.gpu.readable():
         raise NotApplicable("no GPU")
     nccl, modules = node.software.library_of_torch("nccl"), present(node.kernel.modules, "kernel modules")
-    if "nvidia_peermem" not in modules or not node.active_hcas():
-        raise NotApplicable("nvidia_peermem is not loaded, or no port is active")
+    if "nvidia_peermem" not in modules or "mlx5_ib" not in modules or not node.active_hcas():
+        raise NotApplicable("nvidia_peermem is not loaded, or there is no adapter that it serves")
     if not is_within(nccl, "<2.23"):
         return ""
     has_dma_buf = node.kernel.is_driver_open is True and is_within(node.identity.kernel, ">=5.12")
