@@ -145,16 +145,21 @@ def test_proxies_leave_the_peers_out(node, cluster):
     """Where a proxy is set for web traffic, the peers are exempt from it.
 
     Ray, etcd, Kubernetes and metrics talk HTTP or gRPC between nodes: the proxy answers for the peer, with an error.
+    gRPC reads no_proxy by rules of its own: neither NO_PROXY in capitals nor entries with * count.
     Fix: `export no_proxy=$no_proxy,<addresses and names of all nodes>` on the nodes named.
     """
     cluster.needs_peers()
-    found = [name for name in proxies.NAMES if node.value(name)]
+    found = [name for name in dict.fromkeys((*proxies.NAMES, *proxies.OF_GRPC)) if node.value(name)]
     if not found:
         raise NotApplicable("no proxy is set")
     excepted = node.value("no_proxy") or node.value("NO_PROXY")
     whom = proxies.caught(excepted, node, cluster)
     assert not whom, said(
         "{found} set, and no_proxy leaves out neither name nor address of {whom}", ", ".join(found), whom
+    )
+    whom = proxies.caught_by_grpc(node, cluster)
+    assert not whom, said(
+        "gRPC, as Ray uses it, goes through the proxy to {whom}: it reads no_proxy in small letters, without *", whom
     )
 
 

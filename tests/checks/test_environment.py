@@ -218,3 +218,22 @@ def test_other_libraries_may_be_preloaded():
     """An allocator takes no call of CUDA."""
     run = roce().broken("node2", "environment", preloaded=("/usr/lib/libjemalloc.so.2",))
     assert {one.verdict for one in judge("environment.nothing_stands_before_cuda", run)} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize(
+    ("variables", "verdict"),
+    [
+        ({"https_proxy": PROXY, "NO_PROXY": "node1,node2,node3"}, Verdict.WARN),
+        ({"http_proxy": PROXY, "no_proxy": "*"}, Verdict.WARN),
+        ({"grpc_proxy": PROXY}, Verdict.WARN),
+        ({"https_proxy": PROXY, "no_proxy": "node1,node2,node3"}, Verdict.PASS),
+        ({"https_proxy": PROXY, "no_grpc_proxy": "10.0.0.0/24", "no_proxy": "*"}, Verdict.PASS),
+        ({"HTTPS_PROXY": PROXY, "NO_PROXY": "node1,node2,node3"}, Verdict.PASS),  # which gRPC does not read
+    ],
+)
+def test_grpc_reads_the_exceptions_by_its_own_rules(variables, verdict):
+    """Ray's client goes through a proxy that curl leaves out; without such a library nobody does."""
+    run = healthy().with_variables(**variables)
+    for name in run.names:
+        run = run.broken(name, "software", packages={"ray": "2.44.1"})
+    assert {one.verdict for one in judge("environment.proxies_leave_the_peers_out", run)} == {verdict}
