@@ -31,6 +31,7 @@ SAMPLE = {
         *("mtu", "half rate", "data interface down", "data interface without address", "data interface absent"),
         *("MTU of a data interface", "half rate of a data interface", "little locked memory beside Slingshot"),
     ),
+    "p100-vpi": ("peer memory under another name",),
     "gcp-a3-mega": (
         *("data interface down", "data interface without address", "data interface absent"),
         "MTU of a data interface",

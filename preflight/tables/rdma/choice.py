@@ -195,7 +195,8 @@ def _under_another_name(node: NodeFacts) -> str:
     if not node.gpu.readable():
         raise NotApplicable("no GPU")
     nccl, modules = node.software.library_of_torch("nccl"), present(node.kernel.modules, "kernel modules")
-    if "nvidia_peermem" not in modules or "mlx5_ib" not in modules or not node.active_hcas():
+    serves = {"mlx5_ib", "mlx4_ib"} & set(modules) and node.active_hcas()
+    if "nvidia_peermem" not in modules or not serves:
         raise NotApplicable("nvidia_peermem is not loaded, or there is no adapter that it serves")
     if not is_within(nccl, "<2.23"):
         return ""
