@@ -59,12 +59,13 @@ def test_caches_take_new_files(node, settings):
     compiles everything again at every start.
     Fix: `chown` the folder named, or point the variable in the finding at another.
     """
-    places = [place for place in node.files.places if place.trouble or not place.is_writable or not place.may_run]
+    told = [place.path for place in node.files.places if place.trouble or not place.is_writable or not place.may_run]
+    told += [mount.path for mount in node.files.mounts if mount.trouble]
     full = [place.path for place in node.files.places if place.free_bytes < settings.files.free_min_bytes]
     messages = []
     for cache in caches.needed(node):
-        if any(f"{cache.path}/".startswith(f"{place.path.rstrip('/')}/") for place in places):
-            continue  # of these files.places_can_be_written_to speaks
+        if any(f"{cache.path}/".startswith(f"{path.rstrip('/')}/") for path in told):
+            continue  # of these files.places_can_be_written_to and files.network_file_systems_answer speak
         trouble = caches.held_back(
             cache,
             user_id=node.identity.user_id,

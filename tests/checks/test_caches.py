@@ -219,3 +219,12 @@ def test_an_extension_of_this_torch_or_of_another_python_is_well(tmp_path, torch
     """What was built since, and what this Python never loads."""
     a_built_extension(tmp_path, torch_is=torch_is, folder=folder)
     assert judge(with_caches(healthy(), looked_at(tmp_path)), "caches.extensions_are_of_this_torch", Verdict.PASS)
+
+
+def test_a_home_that_is_closed_is_told_once():
+    """What the check of the home says is not said again of each cache in it."""
+    shut = msgspec.structs.replace(SHARED, path="/root/.triton/cache", is_writable=False)
+    run = with_caches(healthy(), (shut,))
+    run = samples.files_have(run, "node2", "places", is_writable=False)
+    (told,) = judge(run, "caches.caches_take_new_files", Verdict.WARN)
+    assert told.nodes == ("node1", "node3")
