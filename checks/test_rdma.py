@@ -1,8 +1,5 @@
 """Is the RDMA fabric up, the same on every node, and addressed so that NCCL can use it?"""
 
-import errno
-import os
-
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
@@ -424,16 +421,7 @@ def test_libfabric_may_open_every_device(node):
     the resource of EFA has files of adapters that it may not open.
     Fix: take the hostPath of /dev/infiniband out of the pod: `vpc.amazonaws.com/efa` gives it the devices it may open.
     """
-    is_efa = {one.name: any(port.link_layer == "Unspecified" for port in one.ports) for one in node.rdma.devices}
-    if not any(is_efa.values()):
-        raise NotApplicable("no EFA on this node")
-    absent = os.strerror(errno.ENOENT)  # a file that the pod was not given is none that libfabric opens
-    refused = {
-        one.name: one.open_error
-        for one in node.rdma.devices
-        if not is_efa[one.name] and isinstance(one.open_error, str) and one.open_error
-    }
-    there = [error for error in refused.values() if not error.endswith(absent)]
+    there = ports.closed_to_libfabric(node)
     assert not there, said("libfabric takes no EFA where it may not open {files}", ", ".join(there))
 
 

@@ -20,6 +20,7 @@ from tests.checks.test_healthy_platforms import efa
 HERE = Path(__file__).parent
 ON_INFINIBAND = {
     "rdma.plugin_of_nccl_is_there",  # which EFA needs
+    "rdma.libfabric_may_open_every_device",
     "gpu.an_nvlink_domain_is_of_one_clique",
     "gpu.imex_joins_an_nvlink_domain",
     "bench.no_group_is_slower_than_the_others",  # which is benched rail by rail

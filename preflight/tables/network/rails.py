@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from preflight.errors import Blame, FactMissing, NotApplicable
+from preflight.errors import Blame, BlockedBy, NotApplicable
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import Interface
@@ -53,8 +53,8 @@ def has_slingshot(node: NodeFacts) -> bool:
 
 
 def _rails(node: NodeFacts) -> dict[str, Interface]:
-    if isinstance(node.network.training, Missing):
-        raise FactMissing("data interfaces", "the node has no training interface", "absent")
+    if not node.has_training_interface():
+        raise BlockedBy("network.training_interface_exists", detail="no training interface")
     return {one.name: one for one in node.network.interfaces if one.is_physical is True}
 
 
