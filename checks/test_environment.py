@@ -126,20 +126,41 @@ def test_files_that_variables_name_exist(node):
 
 
 @pytest.mark.advisory
+def test_nothing_stands_before_cuda(node):
+    """No library that shares GPUs out is loaded into every program, unless it is told to leave whole GPUs alone.
+
+    HAMi's libvgpu.so takes the calls of CUDA that ask for memory. With several GPUs, and NCCL loaded as vLLM loads it,
+    they wait for each other for ever.
+    Fix: `export CUDA_DISABLE_CONTROL=true` for a job of whole GPUs (in a pod: its `env`).
+    """
+    if not node.gpu.readable():
+        raise NotApplicable("no GPU")
+    named = [*node.environment.preloaded, *node.value("LD_PRELOAD").replace(":", " ").split()]
+    found = dict.fromkeys(path for path in named if path.rpartition("/")[2].startswith("libvgpu.so"))
+    is_off = node.value("CUDA_DISABLE_CONTROL").lower() in ("1", "true")
+    assert not found or is_off, said("{paths} is loaded into every program", ", ".join(found))
+
+
+@pytest.mark.advisory
 def test_proxies_leave_the_peers_out(node, cluster):
     """Where a proxy is set for web traffic, the peers are exempt from it.
 
     Ray, etcd, Kubernetes and metrics talk HTTP or gRPC between nodes: the proxy answers for the peer, with an error.
+    gRPC reads no_proxy by rules of its own: neither NO_PROXY in capitals nor entries with * count.
     Fix: `export no_proxy=$no_proxy,<addresses and names of all nodes>` on the nodes named.
     """
     cluster.needs_peers()
-    found = [name for name in proxies.NAMES if node.value(name)]
+    found = [name for name in dict.fromkeys((*proxies.NAMES, *proxies.OF_GRPC)) if node.value(name)]
     if not found:
         raise NotApplicable("no proxy is set")
     excepted = node.value("no_proxy") or node.value("NO_PROXY")
     whom = proxies.caught(excepted, node, cluster)
     assert not whom, said(
         "{found} set, and no_proxy leaves out neither name nor address of {whom}", ", ".join(found), whom
+    )
+    whom = proxies.caught_by_grpc(node, cluster)
+    assert not whom, said(
+        "gRPC, as Ray uses it, goes through the proxy to {whom}: it reads no_proxy in small letters, without *", whom
     )
 
 

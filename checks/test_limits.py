@@ -5,6 +5,7 @@ import pytest
 from preflight.errors import Blame, NotApplicable
 from preflight.facts.value import present
 from preflight.said import joined, said
+from preflight.tables.network import rails
 
 NCCL_SEGMENT_BYTES = 9_637_888  # "Error while creating shared memory segment /dev/shm/nccl-... (size 9637888)"
 
@@ -17,8 +18,8 @@ def test_memlock_is_enough_for_rdma(node, settings):
     for the service that starts the job, `--ulimit memlock=-1` for a container; log in again. Slurm also hands on the
     limits of the shell that submits: PropagateResourceLimitsExcept=MEMLOCK in slurm.conf.
     """
-    if not node.rdma.active_ports():
-        raise NotApplicable("no active RDMA port on this node")
+    if not node.rdma.active_ports() and not rails.has_slingshot(node):
+        raise NotApplicable("no active RDMA port and no Slingshot on this node")
     if node.without_rdma():
         raise NotApplicable(node.without_rdma())
     limit, wanted = node.limits.memlock_soft_bytes, settings.limits.memlock_min_bytes

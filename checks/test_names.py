@@ -156,6 +156,32 @@ def _is_found_by_its_own_ranks(node):
         )
 
 
+@pytest.mark.advisory
+def test_own_hostname_is_no_link_local_address(node, cluster):
+    """A node's own hostname does not lead, on that node, to a link-local IPv6 address first.
+
+    torch's RPC (TensorPipe) and programs that write addresses down lose the interface that belongs to it
+    (fe80::1%eth0), and end with "Invalid argument"; a peer reaches it by the number of its own interface, if at all.
+    Fix: in /etc/hosts of the nodes named, a line `<address of the node> <hostname>`.
+    """
+    cluster.needs_peers()
+    addresses = node.identity.hostname_addresses
+    if not addresses:
+        raise BlockedBy("names.own_hostname_is_an_address_of_the_node")
+    if not addresses[0].lower().startswith("fe80:"):
+        return
+    name, right = node.identity.hostname, node.address_for_peers()
+    fix = said(
+        "in /etc/hosts of {node}, a line `{right} {name}`, and none with {address}",
+        node.name,
+        right,
+        name,
+        addresses[0],
+    )
+    message = said("the node's own hostname {name} leads to {address} there first", name, addresses[0])
+    raise Blame(message, nodes=[node.name], fix=fix if node.identity.has_plain_name else "")
+
+
 def test_hostnames_are_unique(cluster):
     """Every node has a hostname of its own.
 

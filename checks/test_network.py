@@ -9,7 +9,7 @@ from preflight.facts.value import present
 from preflight.knowledge.interfaces import virtual
 from preflight.said import joined, said
 from preflight.tables import faults, gids
-from preflight.tables.network import interfaces, links, nccl_interfaces, peer_routes
+from preflight.tables.network import interfaces, links, nccl_interfaces, peer_routes, rails, stacks
 
 EXISTS = "network.training_interface_exists"
 
@@ -281,6 +281,62 @@ def test_default_routes_are_alike(cluster):
     lacking = [name for name, gateways in ways.items() if not gateways]
     if 0 < len(lacking) <= len(ways) / 2:
         raise Blame("no default route, which its peers have", nodes=lacking)
+
+
+@pytest.mark.advisory
+def test_data_interfaces_are_alike(cluster):
+    """Each of several data interfaces of a node (hsn0, eth1 to eth8) is up, fast and addressed as on the other nodes.
+
+    The training interface is one of them. NCCL and its plugins take the others too: where one is down, lost its MTU of
+    9000 or links at half the rate on one node, all ranks wait for that node, or the start hangs.
+    Fix: `ip -br link`, `ip -br address` and `ethtool <interface>` on the nodes named and on one that is not; bring the
+    interface up, give it the address and the MTU that the network's configuration has on the others.
+    """
+    cluster.needs_peers()
+    found = rails.differing(cluster)
+    if found:
+        raise BlameMany(found)
+
+
+@pytest.mark.advisory
+def test_serving_stacks_take_the_training_address(node, cluster):
+    """Where vLLM, SGLang or Ray is installed, the default route leads over the training interface, or it is named.
+
+    They ask for the route to a far address, take the address it leaves by for the node's own, and tell the peers. With
+    Wi-Fi or a network of management there, the start freezes after NCCL and Gloo came up on the right one.
+    Fix: run the command in the finding on each node, before the job starts; it has an address of its own on each.
+    """
+    cluster.needs_peers()
+    words, commands = stacks.by_default_route(node)
+    if words:
+        raise Blame(words, nodes=[node.name], fix=said("{commands} before the job starts", commands))
+
+
+@pytest.mark.advisory
+def test_mpi_takes_no_bridge_of_every_machine(cluster):
+    """Where Open MPI starts the job, no two machines have the same address on a bridge that it would take.
+
+    It connects over every interface but lo: docker0 is 172.17.0.1 on each machine, so that a rank that calls its peer
+    there talks to its own machine: "unexpected process identifier", "Connection refused", or a hang in MPI_Init.
+    Fix: `mpirun --mca btl_tcp_if_exclude lo,docker0` (or btl_tcp_if_include with the network of the peers).
+    """
+    cluster.needs_peers()
+    found = stacks.of_mpi(cluster)
+    if found:
+        raise BlameMany(found)
+
+
+@pytest.mark.advisory
+def test_horovod_finds_an_interface_of_one_name(cluster):
+    """Where Horovod is installed, an interface has the same name on all nodes.
+
+    horovodrun looks for names that all hosts have, and hangs where eth0 of one is enp4s0 of the other.
+    Fix: `horovodrun --network-interface <names>`, HOROVOD_GLOO_IFACE on each node, or one name for the interfaces.
+    """
+    cluster.needs_peers()
+    found = stacks.without_common_name(cluster)
+    if found:
+        raise BlameMany(found)
 
 
 def _mismatches(node, cluster):

@@ -413,6 +413,31 @@ def test_adapters_reach_gpu_memory(cluster):
     faults.judge(cluster, choice.GPUDIRECT, faults.itself)
 
 
+def test_libfabric_may_open_every_device(node):
+    """Where a node has EFA, each device file in /dev/infiniband may be opened.
+
+    libfabric opens them all before it takes those of EFA, and tells nothing where one refuses: the provider is not
+    there ("fi_info -p efa: -61"), and all data goes over TCP. A pod that mounts /dev/infiniband of its machine beside
+    the resource of EFA has files of adapters that it may not open.
+    Fix: take the hostPath of /dev/infiniband out of the pod: `vpc.amazonaws.com/efa` gives it the devices it may open.
+    """
+    there = ports.closed_to_libfabric(node)
+    assert not there, said("libfabric takes no EFA where it may not open {files}", ", ".join(there))
+
+
+@pytest.mark.advisory
+def test_nccl_finds_the_module_of_gpu_memory(cluster):
+    """The NCCL of the job looks for the module by which adapters reach the GPUs' memory here.
+
+    NCCL before 2.23 knows nv_peer_mem only. Where an upgrade has put nvidia_peermem in its place, it takes GPUDirect
+    RDMA for absent, and every transfer goes through the host's memory: a tenth of the bandwidth was measured.
+    Fix: NCCL 2.23.4 or later (`pip install -U nvidia-nccl-cu12`), or the driver's open modules on Linux 5.12 or later.
+    """
+    faults.needs_gpus(cluster)
+    faults.needs_rdma(cluster)
+    faults.judge(cluster, choice.UNDER_ANOTHER_NAME, faults.itself)
+
+
 def test_no_link_went_down_during_the_run(ending):
     """Every RDMA port that was active at the start is active at the end, and was all the time.
 

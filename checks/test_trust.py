@@ -4,20 +4,49 @@ import pytest
 
 from preflight.errors import Blame, NotApplicable
 from preflight.said import said
+from preflight.tables import packages
 
 
 @pytest.mark.advisory
 def test_every_node_logs_in_to_the_others(node):
-    """Every node can log in to every other one by ssh without being asked anything.
+    """Every node can log in to every other one by ssh without being asked anything, and the first one to itself.
 
     deepspeed, pdsh and mpirun start the ranks of other nodes that way: one password, unknown host key or closed port
-    ends the launch, or leaves it waiting.
+    ends the launch, or leaves it waiting. deepspeed, pdsh and colossalai do so on the node they are started on, too:
+    its own key must be among those that it lets in.
     Fix: `ssh-copy-id <peer>` on the nodes named, and `ssh-keyscan <peer> >> ~/.ssh/known_hosts`.
     """
     failed = [login for login in node.trust.logins if login.trouble]
-    message = ", ".join(f"{login.peer} ({login.trouble})" for login in failed[:4])
+    message = ", ".join(
+        said("{peer} ({trouble})", "itself" if login.peer == node.name else login.peer, login.trouble)
+        for login in failed[:4]
+    )
     more = said(" and {failed} more", len(failed) - 4) if failed[4:] else ""
     assert not failed, said("cannot log in to {message}{more}", message, more)
+
+
+def test_programs_of_the_launch_are_there(cluster):
+    """The first node has the program that the launch starts the other nodes with, and the variables it takes for set.
+
+    DeepSpeed and accelerate call pdsh unless --launcher says otherwise, and end at once where it is not installed.
+    DeepSpeed to 0.14.0 adds --ssh_port to PDSH_SSH_ARGS_APPEND, and ends with KeyError where that is not set.
+    Fix: install the program named (`apt-get install pdsh`), or `--launcher openmpi` or `slurm`; `export
+    PDSH_SSH_ARGS_APPEND=` in the line that starts the job.
+    """
+    cluster.needs_peers()
+    first = cluster.first
+    if not first.trust.programs:
+        raise NotApplicable("no launch file starts other nodes by a program of this node")
+    lacking = [name for name, path in first.trust.programs.items() if not path]
+    if lacking:
+        message = said("the launch calls {programs}, which PATH does not have", " and ".join(lacking))
+        raise Blame(message, nodes=[first.name])
+    version = first.software.packages.get("deepspeed", "")
+    unset = [name for name in first.trust.unset if name.startswith("PDSH")]
+    if unset and packages.is_within(version, ">=0.11,<0.14.1"):
+        names = " ".join(f"{name}=" for name in unset)
+        message = said("deepspeed {version} with --ssh_port needs {names} set, and it is not", version, names)
+        raise Blame(message, nodes=[first.name], fix=said("`export {names}` in the line that starts the job", names))
 
 
 @pytest.mark.advisory

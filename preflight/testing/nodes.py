@@ -7,7 +7,7 @@ from typing import Any
 from preflight.facts.subjects.clock import Clock
 from preflight.facts.subjects.ending import Ending, LinksEnd, PortEnd
 from preflight.facts.subjects.environment import Environment, Variable
-from preflight.facts.subjects.files import Files, Mount, Place, Same, Shared
+from preflight.facts.subjects.files import Cache, Files, Mount, Place, Same, Shared
 from preflight.facts.subjects.gpu import Counted, Gpus, LinkErrors
 from preflight.facts.subjects.gpus.vendor import Copies, Copy, Finding, Vendor
 from preflight.facts.subjects.identity import Identity
@@ -209,15 +209,23 @@ def _files(writer: str, *, asked: bool) -> Files:
         Place(path, what, "", is_writable=True, free_bytes=1 << 40, free_inodes=1 << 20)
         for path, what in (("/root", "home"), ("/tmp", "tmp"))
     )
+    caches = tuple(
+        Cache(what=what, path=path, variable=variable, exists=True, below=path, kind="ext4", free_bytes=1 << 40)
+        for what, path, variable in (
+            ("Triton", "/root/.triton/cache", "TRITON_CACHE_DIR"),
+            ("torch extensions", "/root/.cache/torch_extensions", "TORCH_EXTENSIONS_DIR"),
+        )
+    )
     mounts = (Mount("/data", "nfs4", "filer:/data", ""), Mount("/shared", "nfs4", "filer:/shared", ""))
     if not asked:
-        return made(Files, places=places, mounts=mounts, shared=(), same=())
+        return made(Files, places=places, mounts=mounts, shared=(), same=(), caches=caches)
     shared = tuple(Shared(path, writer, "", 0.02, 900.0, ()) for path in ("/data", "/shared"))
     checkpoints = Place("/shared", "--checkpoint-dir", "", is_writable=True, free_bytes=1 << 40, free_inodes=1 << 20)
     return made(
         Files,
         places=(*places, checkpoints),
         mounts=mounts,
+        caches=caches,
         shared=shared,
         same=(Same("/code", "ab" * 32, 7, 4096, is_whole=True, pointers=()),),
     )

@@ -6,11 +6,18 @@ import pytest
 
 from preflight.facts.subjects.environment import Variable
 from preflight.ledger.findings import Verdict
+from preflight.node.subjects.environment import preloaded
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, judge
 
 PROXY = "http://proxy:3128"
 BROKEN = (
+    Broken(
+        "environment.nothing_stands_before_cuda",
+        roce().broken("node2", "environment", preloaded=("/usr/local/vgpu/libvgpu.so",)),
+        ("node2",),
+        "/usr/local/vgpu/libvgpu.so is loaded into every program",
+    ),
     Broken(
         "environment.files_that_variables_name_exist",
         healthy()
@@ -189,3 +196,44 @@ def test_a_shell_that_tells_nothing_is_no_reason_to_stop():
         Verdict.SKIP,
         "no interactive shell reported its variables: the shell is nologin",
     )
+
+
+@pytest.mark.parametrize("where", ["/etc/ld.so.preload", "LD_PRELOAD"])
+def test_a_library_that_shares_gpus_out_is_found_where_it_is_loaded(tmp_path, where):
+    """In the file of the system or in the variable; the command in the finding ends the warning."""
+    variables = {"LD_PRELOAD": "/k8s-vgpu/lib/libvgpu.so:/usr/lib/libjemalloc.so.2"} if where == "LD_PRELOAD" else {}
+    (tmp_path / "etc").mkdir()
+    if not variables:
+        (tmp_path / "etc/ld.so.preload").write_text("# of HAMi\n/k8s-vgpu/lib/libvgpu.so\n")
+    found = preloaded(f"{tmp_path}/etc/ld.so.preload")
+    run = roce().broken("node2", "environment", preloaded=tuple(found)).with_variables("node2", **variables)
+    name = "environment.nothing_stands_before_cuda"
+    (told,) = [one for one in judge(name, run) if one.verdict is Verdict.WARN]
+    assert "/k8s-vgpu/lib/libvgpu.so" in told.message
+    assert "`export CUDA_DISABLE_CONTROL=true`" in told.fix
+    assert {one.verdict for one in judge(name, run.with_variables(CUDA_DISABLE_CONTROL="true"))} == {Verdict.PASS}
+
+
+def test_other_libraries_may_be_preloaded():
+    """An allocator takes no call of CUDA."""
+    run = roce().broken("node2", "environment", preloaded=("/usr/lib/libjemalloc.so.2",))
+    assert {one.verdict for one in judge("environment.nothing_stands_before_cuda", run)} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize(
+    ("variables", "verdict"),
+    [
+        ({"https_proxy": PROXY, "NO_PROXY": "node1,node2,node3"}, Verdict.WARN),
+        ({"http_proxy": PROXY, "no_proxy": "*"}, Verdict.WARN),
+        ({"grpc_proxy": PROXY}, Verdict.WARN),
+        ({"https_proxy": PROXY, "no_proxy": "node1,node2,node3"}, Verdict.PASS),
+        ({"https_proxy": PROXY, "no_grpc_proxy": "10.0.0.0/24", "no_proxy": "*"}, Verdict.PASS),
+        ({"HTTPS_PROXY": PROXY, "NO_PROXY": "node1,node2,node3"}, Verdict.PASS),  # which gRPC does not read
+    ],
+)
+def test_grpc_reads_the_exceptions_by_its_own_rules(variables, verdict):
+    """Ray's client goes through a proxy that curl leaves out; without such a library nobody does."""
+    run = healthy().with_variables(**variables)
+    for name in run.names:
+        run = run.broken(name, "software", packages={"ray": "2.44.1"})
+    assert {one.verdict for one in judge("environment.proxies_leave_the_peers_out", run)} == {verdict}

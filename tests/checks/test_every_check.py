@@ -10,15 +10,17 @@ import pytest
 
 from preflight.facts.subjects.network import Network
 from preflight.facts.subjects.peers import Peers
+from preflight.facts.subjects.software import Software
 from preflight.judge.check import docstring_fix
 from preflight.ledger.findings import Verdict
 from preflight.testing import FakeRun, healthy, infiniband, roce
-from tests.checks.samples import checks, judge_all, with_netdevs
+from tests.checks.samples import checks, judge_all, with_gateways, with_netdevs
 from tests.checks.test_healthy_platforms import efa
 
 HERE = Path(__file__).parent
 ON_INFINIBAND = {
     "rdma.plugin_of_nccl_is_there",  # which EFA needs
+    "rdma.libfabric_may_open_every_device",
     "gpu.an_nvlink_domain_is_of_one_clique",
     "gpu.imex_joins_an_nvlink_domain",
     "bench.no_group_is_slower_than_the_others",  # which is benched rail by rail
@@ -59,6 +61,10 @@ def with_all_that_is_asked(run: FakeRun) -> FakeRun:
         routes = run.facts(name, "peers", Peers).routes
         known = tuple(msgspec.structs.replace(route, card=cards[route.name]) for route in routes)
         run = run.broken(name, "peers", routes=known).with_variables(name, NODE_RANK=str(number))
+        packages = {**run.facts(name, "software", Software).packages, "vllm": "0.12.0", "horovod": "0.28.1"}
+        run = run.broken(name, "software", packages=packages)
+        run = run.broken(name, "trust", programs={"pdsh": "/usr/bin/pdsh"})
+    run = with_gateways(run, *run.names)
     return run.broken(run.names, "software", requirements={"accelerate": {"torch": ">=2.0.0"}})
 
 

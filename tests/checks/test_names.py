@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import subprocess
+import sys
+
 import pytest
 
 from preflight.facts.subjects.network import Address, Rule, Unreached
@@ -11,6 +16,12 @@ from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, debian_name, judge, looks_up, resolves
 
 BROKEN = (
+    Broken(
+        "names.own_hostname_is_no_link_local_address",
+        healthy().broken("node2", "identity", hostname_addresses=("fe80::1%eth0", "10.0.0.2")),
+        ("node2",),
+        "node2 leads to fe80::1%eth0 there first",
+    ),
     Broken(
         "names.own_hostname_is_not_loopback",
         debian_name(healthy(), "node3"),
@@ -307,3 +318,35 @@ def test_one_debian_machine_passes():
     run = debian_name(healthy(1), "node1").broken("node1", "identity", fqdn_addresses=("127.0.1.1",))
     (finding,) = judge("names.own_hostname_is_an_address_of_the_node", run)
     assert finding.verdict is Verdict.PASS
+
+
+ASKED = """
+import json, socket
+from preflight.node.subjects import identity
+print(json.dumps(identity.collect({"proc": "/proc", "sysfs": "/sys", "environment": []})["hostname_addresses"]))
+"""
+IN_A_ROOM_OF_ITS_OWN = """
+mount --bind {hosts} /etc/hosts && mount --bind {order} /etc/nsswitch.conf && hostname lonely &&
+ip link set lo up && ip link add eth0 type veth peer name eth1 &&
+ip link set eth1 up && ip link set eth0 up && exec {python} -c {asked}
+"""
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("hosts", "verdict"), [("fe80::99 lonely\n", Verdict.WARN), ("10.0.0.2 lonely\n", Verdict.PASS)]
+)
+def test_the_resolver_says_what_the_own_name_leads_to(tmp_path, hosts, verdict, lab_is_possible):
+    """In namespaces of their own: a line with a link-local address is found, and the line in the fix is well."""
+    (tmp_path / "hosts").write_text(hosts)
+    (tmp_path / "order").write_text("hosts: files\n")
+    script = IN_A_ROOM_OF_ITS_OWN.format(
+        hosts=tmp_path / "hosts", order=tmp_path / "order", python=sys.executable, asked=shlex.quote(ASKED)
+    )
+    argv = ["unshare", "--mount", "--uts", "--net", "sh", "-c", script]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    addresses = tuple(json.loads(done.stdout))
+    run = healthy().broken("node2", "identity", hostname="lonely", hostname_addresses=addresses)
+    found = judge("names.own_hostname_is_no_link_local_address", run)
+    assert {one.verdict for one in found if "node2" in one.nodes} == {verdict}, addresses

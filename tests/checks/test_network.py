@@ -6,10 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from preflight.collect.trust import called
 from preflight.facts.subjects.kernel import BondMember
-from preflight.facts.subjects.network import Address
+from preflight.facts.subjects.network import Address, Gateway
 from preflight.facts.value import Missing
+from preflight.launch.read import read_files
 from preflight.ledger.findings import Verdict
+from preflight.node.subjects.environment import may_leave_node
+from preflight.options.launch import with_files
+from preflight.options.options import Options
 from preflight.testing import healthy, roce
 from tests.checks.samples import (
     Broken,
@@ -21,6 +26,34 @@ from tests.checks.samples import (
     with_route,
     with_second_address,
 )
+from tests.tables.network.test_rails import with_rails
+
+
+def installed(run, package):
+    """A package more on every node."""
+    for name in run.names:
+        packages = {**run.subjects[name]["software"].packages, package: "1.0"}
+        run = run.broken(name, "software", packages=packages)
+    return run
+
+
+def default_by_wifi(run, package, *nodes):
+    """A package that asks for the default route, which leaves by Wi-Fi on some nodes."""
+    run = installed(run, package)
+    for name in nodes:
+        run = with_interface(run, name, "wlan0", f"192.168.1.{run.names.index(name) + 1}")
+        run = run.broken(name, "network", gateways=(Gateway("wlan0", "192.168.1.254", "inet"),))
+    return run
+
+
+def with_docker(run, *nodes):
+    """Docker's bridge on some nodes, and Horovod on all."""
+    run = installed(run, "horovod")
+    for name in nodes:
+        run = with_interface(run, name, "docker0", "172.17.0.1", prefix=16).broken_interface(
+            name, "docker0", is_up=False
+        )
+    return run
 
 
 def link_local_first(run, *nodes, index=9):
@@ -48,6 +81,30 @@ def on_cards(run, node):
 
 OVER_TCP = replace(healthy(4), backend="nccl")
 BROKEN = (
+    Broken(
+        "network.serving_stacks_take_the_training_address",
+        default_by_wifi(healthy(), "vllm", "node2"),
+        ("node2",),
+        "vLLM takes the address of the default route: 192.168.1.2 of wlan0, and the job trains over eth0",
+    ),
+    Broken(
+        "network.mpi_takes_no_bridge_of_every_machine",
+        with_docker(healthy(), "node1", "node2"),
+        ("node1", "node2"),
+        "docker0 has 172.17.0.1 on each",
+    ),
+    Broken(
+        "network.horovod_finds_an_interface_of_one_name",
+        installed(healthy().broken_interface("node2", "eth0", name="enp4s0"), "horovod"),
+        ("node1", "node2", "node3"),
+        "no interface has one name on all nodes: eth0 on node[1,3]; enp4s0 on node2",
+    ),
+    Broken(
+        "network.data_interfaces_are_alike",
+        with_rails().broken_interface("node2", "hsn2", is_up=False),
+        ("node2",),
+        "hsn2 has no link; it is in use on node[1,3]",
+    ),
     Broken(
         "network.peers_are_taken_for_their_own_cards",
         with_route(healthy(), "node2", "node3", card="02:00:00:00:00:99", is_written=True),
@@ -364,3 +421,67 @@ def test_a_bond_whose_file_cannot_be_read_has_no_rate_that_passes():
                           bonds_unread={"bond0": Missing("Permission denied", "denied")})  # fmt: skip
     found = {one.nodes: one.verdict for one in judge("network.training_interfaces_have_the_same_rate", run)}
     assert found["node2",] is Verdict.ERROR
+
+
+def fixed(run, node, command):
+    """The cluster once a node's environment has what the command in a finding exports."""
+    words = command.split("`")[1].removeprefix("export ")
+    given = dict(word.split("=", 1) for word in words.split())
+    assert all(may_leave_node(name) for name in given)
+    return run.with_variables(node, **given) if node else run.with_variables(**given)
+
+
+@pytest.mark.parametrize("package", ["vllm", "sglang"])
+def test_the_variable_that_names_the_training_address_ends_the_warning(package):
+    """Each node exports its own, as the command in the finding says."""
+    name = "network.serving_stacks_take_the_training_address"
+    run = default_by_wifi(healthy(), package, "node2")
+    (told,) = [one for one in judge(name, run) if one.verdict is Verdict.WARN]
+    assert "_HOST_IP=10.0.0.2" in told.fix
+    run = fixed(run, "node2", told.fix)
+    assert not [one for one in judge(name, run) if one.verdict is Verdict.WARN]
+
+
+def test_ray_is_told_with_an_option():
+    """It reads no variable for that."""
+    run = default_by_wifi(healthy(), "ray", "node2")
+    (told,) = [one for one in judge("network.serving_stacks_take_the_training_address", run) if one.fix]
+    assert "ray start --node-ip-address=10.0.0.2" in told.fix
+
+
+def test_a_default_route_elsewhere_is_fine_without_such_a_stack():
+    """torchrun takes the interface that it is told."""
+    found = judge("network.serving_stacks_take_the_training_address", default_by_wifi(healthy(), "numpy", "node2"))
+    assert {one.verdict for one in found} == {Verdict.SKIP}
+
+
+def test_mpi_that_leaves_the_bridge_out_is_well():
+    """By the variable in the finding, or with a bridge that one machine has."""
+    name = "network.mpi_takes_no_bridge_of_every_machine"
+    run = with_docker(healthy(), "node1", "node2")
+    (told,) = [one for one in judge(name, run) if one.verdict is Verdict.WARN]
+    assert {one.verdict for one in judge(name, fixed(run, "", told.fix))} == {Verdict.SKIP}
+    assert {one.verdict for one in judge(name, with_docker(healthy(), "node1"))} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize(("words", "is_told"), [("", True), ("--mca btl_tcp_if_include eth0", False)])
+def test_mpirun_of_a_launch_file_is_known(tmp_path, words, is_told):
+    """By its command, which says which interfaces to take, or does not."""
+    (tmp_path / "start.sh").write_text(f"mpirun -np 16 -H node1:8,node2:8 {words} python train.py\n")
+    read = with_files(Options(), read_files([str(tmp_path / "start.sh")]), launcher=None)
+    asked = called(read)
+    assert asked["programs"] == ["mpirun"]
+    run = with_docker(roce(), "node1", "node2")
+    for name in run.names:
+        run = run.broken(name, "software", packages={"torch": "2.13.0"})
+    run = run.broken("node1", "trust", programs={"mpirun": "/usr/bin/mpirun"}, unset=tuple(asked["variables"]))
+    found = judge("network.mpi_takes_no_bridge_of_every_machine", run)
+    assert (Verdict.WARN in {one.verdict for one in found}) is is_told
+
+
+def test_one_name_on_all_nodes_is_enough_for_horovod():
+    """Others may differ, and HOROVOD_GLOO_IFACE names each node's own."""
+    name = "network.horovod_finds_an_interface_of_one_name"
+    assert {one.verdict for one in judge(name, installed(healthy(), "horovod"))} == {Verdict.PASS}
+    run = installed(healthy().broken_interface("node2", "eth0", name="enp4s0"), "horovod")
+    assert {one.verdict for one in judge(name, run.with_variables(HOROVOD_GLOO_IFACE="eth0"))} == {Verdict.PASS}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 import msgspec
 import pytest
 
@@ -10,10 +13,13 @@ from preflight.facts.subjects.ending import PortEnd
 from preflight.facts.subjects.rdma import Gid, PciRequests
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
+from preflight.node.sources import rdma_ports
+from preflight.node.subjects import kernel
 from preflight.tables.rdma import choice, counters, ports
 from preflight.testing import healthy, infiniband, roce
 from preflight.testing.hardware import hca
 from tests.checks.samples import Broken, device, judge, renamed, with_netdevs, without_gid
+from tests.checks.test_healthy_platforms import efa
 
 FABRIC, STORAGE = "10.1.0.{}", "10.1.1.{}"
 
@@ -70,6 +76,14 @@ def cabled(node, ports):
     for port, gids in held.items():
         run = run.broken_rdma_port(node, port, gids=gids)
     return run
+
+
+def with_adapter_of_the_machine(error):
+    """EFA on all nodes, and on one an adapter besides, of which the container has a file, or has none."""
+    run = efa()
+    held = run.subjects["node2"]["rdma"]
+    other = msgspec.structs.replace(hca(9, 2), name="mlx5_9", open_error=error)
+    return run.broken("node2", "rdma", devices=(*held.devices, other))
 
 
 BROKEN = (
@@ -228,6 +242,20 @@ BROKEN = (
         ("node2",),
         "neither nvidia_peermem nor dma-buf",
     ),
+    Broken(
+        "rdma.libfabric_may_open_every_device",
+        with_adapter_of_the_machine("/dev/infiniband/uverbs9: Operation not permitted"),
+        ("node2",),
+        "may not open /dev/infiniband/uverbs9: Operation not permitted",
+    ),
+    Broken(
+        "rdma.nccl_finds_the_module_of_gpu_memory",
+        roce()
+        .broken("node2", "software", nccl="2.22.3")
+        .broken("node2", "kernel", is_driver_open=False, peer_memory=()),
+        ("node2",),
+        "NCCL 2.22.3 does not know nvidia_peermem",
+    ),
     Broken("rdma.no_link_went_down_during_the_run", ended(link_downed=2), ("node2",), "mlx5_0:1 went down 2 times"),
     Broken("rdma.no_link_went_down_during_the_run", ended("DOWN"), ("node2",), "mlx5_0:1 was ACTIVE and is DOWN"),
     Broken(
@@ -377,7 +405,9 @@ ROWS = (
 )
 
 
-@pytest.mark.parametrize("fault", [*ROWS, *choice.GPUDIRECT, *counters.FLAPPED, *counters.COUNTED])
+@pytest.mark.parametrize(
+    "fault", [*ROWS, *choice.GPUDIRECT, *choice.UNDER_ANOTHER_NAME, *counters.FLAPPED, *counters.COUNTED]
+)
 def test_every_row_has_its_source(fault):
     """Who a row is from can be looked up."""
     assert fault.name
@@ -557,3 +587,46 @@ def test_an_mtu_that_a_node_does_not_tell_is_not_the_same(silent, errors, words)
     assert tuple(name for one in found if one.verdict is Verdict.ERROR for name in one.nodes) == errors
     assert any(words in one.message for one in found)
     assert not any(one.verdict in (Verdict.FAIL, Verdict.WARN) for one in found)
+
+
+def peer_memory(tmp_path, *names):
+    """Kernel facts of a node with the closed driver, from the files of its kernel; these names are in memory_peers."""
+    (tmp_path / "kernel" / "mm" / "ksm").mkdir(parents=True)
+    for name in names:
+        (tmp_path / "kernel" / "mm" / "memory_peers" / name).mkdir(parents=True)
+    (tmp_path / "modules").write_text("nvidia_peermem 16384 0 - Live 0x0\nmlx5_ib 1 0 - Live 0x0\n")
+    version = tmp_path / "driver" / "nvidia" / "version"
+    version.parent.mkdir(parents=True)
+    version.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54\n")
+    here = os.fspath(tmp_path)
+    found = kernel.collect({"proc": here, "sysfs": here, "kmsg": f"{here}/kmsg"})
+    return {name: tuple(found[name]) for name in ("modules", "peer_memory")} | {"is_driver_open": False}
+
+
+@pytest.mark.parametrize(
+    ("names", "nccl", "verdict"),
+    [
+        ((), "2.22.3", Verdict.WARN),
+        ((), "2.18.1", Verdict.WARN),
+        (("nv_mem",), "2.22.3", Verdict.PASS),
+        (("nv_mem_nc",), "2.22.3", Verdict.PASS),
+    ],
+)
+def test_the_name_that_nccl_looks_for_is_read_from_the_kernel(tmp_path, names, nccl, verdict):
+    """NCCL to 2.22 takes GPUDirect for absent unless memory_peers has the older module's name."""
+    run = roce().broken("node2", "kernel", **peer_memory(tmp_path, *names)).broken("node2", "software", nccl=nccl)
+    found = judge("rdma.nccl_finds_the_module_of_gpu_memory", run)
+    assert verdict in {one.verdict for one in found if "node2" in one.nodes}, found
+
+
+@pytest.mark.parametrize(("has_file", "verdict"), [(True, Verdict.FAIL), (False, Verdict.PASS)])
+def test_a_file_that_libfabric_may_not_open_is_tried(tmp_path, has_file, verdict):
+    """The device file is opened: of one without a driver, and of one that the container was not given."""
+    folder = tmp_path / "sys" / "mlx5_9"
+    (folder / "device" / "infiniband_verbs" / "uverbs9").mkdir(parents=True)
+    (tmp_path / "dev" / "infiniband").mkdir(parents=True)
+    if has_file:
+        os.mknod(tmp_path / "dev" / "infiniband" / "uverbs9", stat.S_IFCHR | 0o600, os.makedev(231, 255))
+    error = rdma_ports.open_error(os.fspath(folder), dev=os.fspath(tmp_path / "dev"))
+    found = judge("rdma.libfabric_may_open_every_device", with_adapter_of_the_machine(error))
+    assert {one.verdict for one in found if "node2" in one.nodes} == {verdict}

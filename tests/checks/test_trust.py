@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from preflight.collect.trust import called
+from preflight.facts.subjects.trust import Trust
+from preflight.launch.read import read_files
 from preflight.ledger.findings import Verdict
+from preflight.node.calls import trust
+from preflight.options.launch import with_files
+from preflight.options.options import Options
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, judge, logs_in, with_interface
 
 BROKEN = (
+    Broken(
+        "trust.every_node_logs_in_to_the_others",
+        logs_in(roce(), "node1", peer="node1", trouble="Permission denied (publickey)."),
+        ("node1",),
+        "cannot log in to itself (Permission denied (publickey).)",
+    ),
+    Broken(
+        "trust.programs_of_the_launch_are_there",
+        roce().broken("node1", "trust", programs={"pdsh": ""}),
+        ("node1",),
+        "the launch calls pdsh, which PATH does not have",
+    ),
     Broken(
         "trust.every_node_logs_in_to_the_others",
         logs_in(roce(), "node2", trouble="Permission denied (publickey)."),
@@ -39,3 +58,55 @@ def test_the_broken_nodes_are_named(broken):
 def test_trust_is_not_judged_where_nobody_asked_for_it():
     """Most launchers log in from outside, or not at all."""
     assert {finding.verdict for finding in judge("trust.python_is_found_over_ssh", healthy())} == {Verdict.SKIP}
+
+
+HOSTFILE = "node1 slots=8\nnode2 slots=8\n"
+START = "deepspeed --hostfile=hostfile {options} train.py\n"
+PROGRAMS = "trust.programs_of_the_launch_are_there"
+
+
+def started(tmp_path, options, *, has, deepspeed="0.14.0", variables=()):
+    """What the first node reports where this command starts the job and its PATH has these programs."""
+    (tmp_path / "bin").mkdir()
+    for name in has:
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "hostfile").write_text(HOSTFILE)
+    (tmp_path / "start.sh").write_text(START.format(options=options))
+    read = with_files(Options(), read_files([str(tmp_path / "start.sh"), str(tmp_path / "hostfile")]), launcher=None)
+    layers = [["--env", {"PATH": str(tmp_path / "bin"), **dict(variables)}]]
+    asked = {**called(read), "environment": layers, "peers": [], "python": "python3", "seconds": 1.0}
+    found = msgspec.convert(trust.run(asked, None), type=Trust)
+    run = roce().broken("node1", "trust", programs=found.programs, unset=found.unset)
+    return run.broken("node1", "software", packages={"deepspeed": deepspeed})
+
+
+@pytest.mark.parametrize(
+    ("options", "has", "words"),
+    [
+        ("", [], "the launch calls pdsh"),
+        ("--launcher=openmpi", ["pdsh"], "the launch calls mpirun"),
+        ("--ssh_port 20023", ["pdsh"], "deepspeed 0.14.0 with --ssh_port needs PDSH_SSH_ARGS_APPEND= set"),
+    ],
+)
+def test_what_the_start_calls_is_looked_for(tmp_path, options, has, words):
+    """By the command in the launch file, on the PATH of the job."""
+    (told,) = [one for one in judge(PROGRAMS, started(tmp_path, options, has=has)) if one.verdict is Verdict.FAIL]
+    assert told.nodes == ("node1",)
+    assert words in told.message
+
+
+@pytest.mark.parametrize(
+    ("options", "has", "fields"),
+    [
+        ("", ["pdsh"], {}),
+        ("--launcher=openmpi", ["mpirun"], {}),
+        ("--ssh_port 20023", ["pdsh"], {"deepspeed": "0.14.1"}),
+        # As the command in the finding sets it.
+        ("--ssh_port 20023", ["pdsh"], {"variables": {"PDSH_SSH_ARGS_APPEND": ""}.items()}),
+    ],
+)
+def test_what_is_there_is_well(tmp_path, options, has, fields):
+    """The launcher that is asked for, and no other, and DeepSpeed that no longer takes the variable for set."""
+    found = judge(PROGRAMS, started(tmp_path, options, has=has, **fields))
+    assert {one.verdict for one in found if "node1" in one.nodes} == {Verdict.PASS}

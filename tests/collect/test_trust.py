@@ -56,6 +56,7 @@ def test_every_node_tries_every_other_by_its_address():
     told, sessions = collect(3, Options(ssh_trust=True, python="/opt/job/bin/python"))
     asked = sessions["node2"].asked
     assert asked == [("trust", ["node1", "node3"], "/opt/job/bin/python")]
+    assert sessions["node1"].asked[0][1] == ["node1", "node2", "node3"]  # where the launch starts
     assert all(subjects == {"trust": RESULT} for subjects, _ in told.values())
 
 
@@ -63,7 +64,7 @@ def test_a_large_cluster_is_tried_from_the_first_node_only():
     """A thousand nodes would be a million logins."""
     told, sessions = collect(40, Options(ssh_trust=True))
     first, *others = sessions.values()
-    assert len(first.asked[0][1]) == 39
+    assert len(first.asked[0][1]) == 40  # itself, too
     assert not any(session.asked for session in others)
     assert [missing.get("trust") is None for _, missing in told.values()] == [True] + [False] * 39
 

@@ -442,6 +442,8 @@ FAULTS = (
           "rdma.plugin_of_nccl_is_there", "needs FABRIC_1.8", on("slingshot-a100")),
     Fault("plugin of libfabric missing", gone("opt/aws-ofi-nccl/lib/libnccl-net.so"), "rdma.plugin_of_nccl_is_there",
           "libnccl-net.so", on("slingshot-a100")),
+    Fault("peer memory under another name", gone("sys/kernel/mm/memory_peers"),
+          "rdma.nccl_finds_the_module_of_gpu_memory", "does not know nvidia_peermem", on("p100-vpi")),
     Fault("topology file missing", gone("opt/microsoft/ndv5-topo.xml"), "environment.files_that_variables_name_exist",
           "ndv5-topo.xml", lambda p: "NCCL_TOPO_FILE" in p.environment),
     Fault("GPU lost to a guest", both(file(QUERY, "No devices were found\n"), file(f"{QUERY}.exit", "6")),

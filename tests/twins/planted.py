@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from preflight.ledger.findings import Finding
 
-from . import faults_field, faults_gpu, faults_log, faults_node, faults_rdma, faults_system
+from . import faults_field, faults_gpu, faults_log, faults_node, faults_rails, faults_rdma, faults_system
 from .faults import Fault
 from .platform import Platform
 from .twin import Twin, notable
@@ -15,6 +15,7 @@ ALL = (
     *faults_node.FAULTS,
     *faults_gpu.FAULTS,
     *faults_rdma.FAULTS,
+    *faults_rails.FAULTS,
     *faults_field.FAULTS,
     *faults_log.FAULTS,
     *faults_system.FAULTS,

@@ -290,4 +290,5 @@ def cpu(platform: Platform) -> Tree:
         **({f"devices/system/cpu/{name}": text for name, text in boost.items()} if platform.governor else {}),
         **({f"{policy}/{name}": f"{text}\n" for name, text in words.items()} if platform.governor else {}),
         "kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+        **({"kernel/mm/memory_peers/nv_mem/version": "1.3\n"} if "nvidia_peermem" in platform.modules else {}),
     }

@@ -27,7 +27,15 @@ SAMPLE = {
     "wsl2": ("GPU off the bus",),
     "graviton": ("no answer of DHCP",),
     "rhel9-lacp-vlan": ("half rate of a bond", "bond of one member", "hash policy of a bond", "no answer of DHCP"),
-    "slingshot-a100": ("mtu", "half rate"),
+    "slingshot-a100": (
+        *("mtu", "half rate", "data interface down", "data interface without address", "data interface absent"),
+        *("MTU of a data interface", "half rate of a data interface", "little locked memory beside Slingshot"),
+    ),
+    "p100-vpi": ("peer memory under another name",),
+    "gcp-a3-mega": (
+        *("data interface down", "data interface without address", "data interface absent"),
+        "MTU of a data interface",
+    ),
     "25gbe": ("mtu", "127.0.1.1", "stale line in /etc/hosts", "OOM kill during the run", "few files"),
 }
 

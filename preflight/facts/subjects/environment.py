@@ -31,6 +31,8 @@ class Environment(Value, frozen=True, kw_only=True):
     # Variables that name a file which cannot be read there -> why.
     unread_files: tuple[tuple[Text, Text], ...] | Missing = Missing("not reported", "absent")
 
+    preloaded: tuple[Text, ...] = ()  # the libraries of /etc/ld.so.preload
+
     def only_typed(self, name: str) -> dict[str, str]:
         """What a variable is in the shells of people, where that is not what the job's environment has.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.facts.value import Count, Missing, Text, Value
+from preflight.facts.value import NOT_REPORTED, Count, Missing, Text, Value
 
 
 class Place(Value, frozen=True):
@@ -15,6 +15,26 @@ class Place(Value, frozen=True):
     free_bytes: Count
     free_inodes: Count | Missing  # absent where the file system counts none
     may_run: bool = True  # False where it is mounted noexec
+
+
+class Cache(Value, frozen=True, kw_only=True):
+    """A folder that a library keeps what it compiles or downloads in."""
+
+    what: Text  # "Triton", "torch extensions"
+    path: Text
+    variable: Text  # that moves it elsewhere
+    trouble: Text = ""  # why it cannot be looked at, "" where it can
+    exists: bool = False
+    below: Text = ""  # itself, or the folder it will be made in
+    kind: Text = ""  # of its file system: "ext4", "nfs4"
+    source: Text = ""
+    is_of_network: bool = False
+    owner: Count = 0
+    is_writable: bool = True
+    may_run: bool = True
+    free_bytes: Count = 0
+    locks: tuple[tuple[Text, Count], ...] = ()  # of builds -> seconds since anything changed beside it
+    stale: tuple[tuple[Text, Text], ...] = ()  # folder of an extension -> its torch, which is gone or newer
 
 
 class Shared(Value, frozen=True):
@@ -65,3 +85,4 @@ class Files(Value, frozen=True, kw_only=True):
     shared: tuple[Shared, ...]
     same: tuple[Same, ...]
     named: tuple[Named, ...] = ()
+    caches: tuple[Cache, ...] | Missing = NOT_REPORTED

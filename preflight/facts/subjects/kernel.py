@@ -43,6 +43,7 @@ class Kernel(Value, frozen=True, kw_only=True):
 
     modules: tuple[Text, ...] | Missing  # those that RDMA and GPUs need
     is_driver_open: bool | Missing  # NVIDIA's open kernel modules; absent without a driver
+    peer_memory: tuple[Text, ...] | Missing = NOT_REPORTED  # modules that share GPU memory as NCCL before 2.23 looks
     boot_options: tuple[Text, ...] | Missing  # of iommu, pci, hugepages
     has_iommu: bool | Missing
     governors: tuple[Text, ...] | Missing  # each that a CPU has

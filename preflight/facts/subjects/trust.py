@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from preflight.facts.value import Text, Value
 
 
@@ -18,3 +20,6 @@ class Trust(Value, frozen=True, kw_only=True):
     """The logins that were tried from this node."""
 
     logins: tuple[Login, ...]
+    # What the launch calls on this node -> where PATH finds it, "" where it does not; asked of the first node.
+    programs: dict[Text, Text] = msgspec.field(default_factory=dict)
+    unset: tuple[Text, ...] = ()  # variables that the launch takes for set

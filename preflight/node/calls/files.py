@@ -16,7 +16,7 @@ from functools import partial
 
 from preflight.node.agent import within
 from preflight.node.agent.missing import missing
-from preflight.node.calls.storage import mounts
+from preflight.node.calls.storage import caches, mounts
 from preflight.node.calls.storage.digest import digest_of, pointers_under
 from preflight.node.subjects.environment import home, job_variables
 
@@ -49,6 +49,7 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     try:
         facts = {
             "places": places(arguments, shared),
+            "caches": caches.caches(job_variables(arguments), home=home()),
             "mounts": mounts.network_mounts(spare_seconds=_rest(SPARE_SECONDS, time.monotonic() - begun)),
             "same": [same_of(path, float(arguments["digest_seconds"])) for path in same],
             "named": named(list(arguments.get("named", ()))),

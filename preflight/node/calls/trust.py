@@ -1,6 +1,8 @@
 """Can this node log in to the others without being asked anything, and does it find the job's Python there?
 
-``arguments``: ``peers`` (names as the launch would use them), ``python`` (the interpreter to look for), ``seconds``.
+``arguments``: ``peers`` (names as the launch would use them, the node's own among them where it logs in to itself),
+``python`` (the interpreter to look for), ``seconds``, ``programs`` (that the launch calls), ``variables`` (that it
+takes for set) and ``environment`` (layers of the job's).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import time
 
 from preflight.node.agent import children
 from preflight.node.agent.programs import AFTER_KILL_S, stop
+from preflight.node.subjects.environment import job_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +71,19 @@ def run(arguments: dict[str, Any], _channel: Channel) -> dict[str, Any]:
         logins[peer] = login(peer, "no answer in time", time.monotonic() - begun, "")
     for peer in waiting:
         logins[peer] = login(peer, "not tried: out of time", 0.0, "")
-    return {"logins": [logins[peer] for peer in arguments["peers"]]}
+    variables = job_variables({"environment": [], **arguments})
+    path = variables.get("PATH", (os.defpath, ""))[0]
+    return {
+        "logins": [logins[peer] for peer in arguments["peers"]],
+        "programs": {name: place_of(name, path) for name in arguments.get("programs", ())},
+        "unset": [name for name in arguments.get("variables", ()) if name not in variables],
+    }
+
+
+def place_of(program: str, path: str) -> str:
+    """Where a PATH finds a program, "" where it does not."""
+    folders = [folder for folder in path.split(":") if folder]
+    return next((f"{one}/{program}" for one in folders if os.access(f"{one}/{program}", os.X_OK)), "")
 
 
 def begin(peer: str, python: str, end: float, selector: Any, running: dict[int, Any]) -> None:

@@ -25,6 +25,7 @@ PREFIXES = (
     "ACCELERATE_",
     "SLURM_",
     "OMPI_COMM_WORLD_",
+    "OMPI_MCA_",
     "CUDA_",
     "UCX_",
     "NVSHMEM_",
@@ -45,7 +46,9 @@ NAMES = frozenset(
         *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
         *("NVIDIA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONNOUSERSITE"),
         *("PYTHONHOME", "PYTHONUSERBASE", "OPENBLAS_NUM_THREADS", "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE"),
+        *("VLLM_HOST_IP", "SGLANG_HOST_IP", "HOST_IP", "HOROVOD_GLOO_IFACE"),
         *("http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+        *("grpc_proxy", "no_grpc_proxy"),
     )
 )
 SECRETS = ("TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "AUTH", "JWT")
@@ -66,6 +69,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "shells": {kind: for_wire(held) for kind, held in found.items() if isinstance(held, dict)},
         "shells_unread": {kind: reason for kind, reason in found.items() if isinstance(reason, str)},
         "unread_files": unread_files(variables, root),
+        "preloaded": preloaded(f"{root}/etc/ld.so.preload"),
     }
 
 
@@ -83,6 +87,16 @@ def unread_files(variables: Mapping[str, tuple[str, str]], root: str = "") -> li
         except OSError as error:
             found.append([name, error.strerror or str(error)])
     return found
+
+
+def preloaded(path: str) -> list[str]:
+    """The libraries that the system puts before those of every program; none where it has no such file."""
+    try:
+        with open(path, encoding="utf-8", errors="backslashreplace") as file:
+            lines = [line.partition("#")[0] for line in file]
+    except OSError:
+        return []
+    return [word for line in lines for word in line.replace(":", " ").split()]
 
 
 def for_wire(held: Mapping[str, str]) -> dict[str, str]:

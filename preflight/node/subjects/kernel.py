@@ -6,6 +6,7 @@ import os
 
 from preflight.node.agent import roots
 from preflight.node.agent.missing import (
+    entries,
     missing,
     missing_because,
     must_read,
@@ -66,6 +67,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     return {
         "modules": modules,
         "is_driver_open": is_driver_open(proc),
+        "peer_memory": peer_memory(f"{sysfs}/kernel/mm"),
         "boot_options": boot_options(proc),
         "has_iommu": has_iommu(sysfs),
         **governors(f"{sysfs}/devices/system/cpu/cpufreq"),
@@ -99,6 +101,14 @@ def is_driver_open(proc: str) -> bool | Missing:
     if isinstance(text, dict):
         return missing("the NVIDIA driver is not loaded", "absent") if text["kind"] == "absent" else text
     return "Open Kernel Module" in text
+
+
+def peer_memory(folder: str) -> list[str] | Missing:
+    """The modules that share a GPU's memory under the name that NCCL before 2.23 looks for."""
+    names = entries(f"{folder}/memory_peers")
+    if not names and not entries(folder):
+        return missing(f"this kernel has no {folder}", "absent")
+    return sorted(names)
 
 
 def boot_options(proc: str) -> list[str] | Missing:

@@ -40,6 +40,7 @@ MOVING = (
     "peers.master_port_holder",
     "files.places.*.free_bytes",
     "files.places.*.free_inodes",
+    "files.caches",
     "files.shared.*.writer",
     "files.shared.*.seconds",
     "files.shared.*.write_mbytes_per_s",

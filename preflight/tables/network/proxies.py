@@ -13,6 +13,9 @@ from preflight.facts.node import NodeFacts
 from preflight.said import said
 
 NAMES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+# gRPC reads these, and no other spelling: https://github.com/grpc/grpc/blob/master/doc/environment_variables.md
+OF_GRPC = ("grpc_proxy", "https_proxy", "http_proxy")
+USERS_OF_GRPC = ("ray", "etcd3", "grpcio")
 MOST_NAMED = 4
 
 
@@ -54,6 +57,16 @@ def caught(no_proxy: str, node: NodeFacts, cluster: Cluster) -> str:
         return ""
     first = islice((name for name in found.caught if name != node.name), MOST_NAMED)
     return ", ".join(first) if count < len(cluster) - 1 else "any peer"
+
+
+def caught_by_grpc(node: NodeFacts, cluster: Cluster) -> str:
+    """The same for gRPC, which reads no capitals and no wildcards; "" where it uses no proxy, or nothing uses it."""
+    uses = any(name in node.software.packages for name in USERS_OF_GRPC)
+    if not uses or not any(node.value(name) for name in OF_GRPC):
+        return ""
+    excepted = node.value("no_grpc_proxy") or node.value("no_proxy")
+    plain = [entry.strip() for entry in excepted.split(",") if "*" not in entry]
+    return caught(",".join(plain), node, cluster)
 
 
 def excepts(no_proxy: str, names: Iterable[str]) -> bool:

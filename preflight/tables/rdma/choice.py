@@ -14,6 +14,7 @@ from preflight.facts.value import Missing, present
 from preflight.said import joined, said
 from preflight.tables import gids
 from preflight.tables.faults import Fault, active_ports
+from preflight.tables.packages import is_within
 from preflight.tables.rdma.parity import active_mtus
 
 
@@ -189,6 +190,27 @@ def _without_gpudirect(node: NodeFacts) -> str:
     return "neither nvidia_peermem nor dma-buf: adapters cannot reach the GPUs' memory" if way == "none" else ""
 
 
+def _under_another_name(node: NodeFacts) -> str:
+    """A module that is loaded, where NCCL looks for it by the name of its predecessor, and takes it for absent."""
+    if not node.gpu.readable():
+        raise NotApplicable("no GPU")
+    nccl, modules = node.software.library_of_torch("nccl"), present(node.kernel.modules, "kernel modules")
+    serves = {"mlx5_ib", "mlx4_ib"} & set(modules) and node.active_hcas()
+    if "nvidia_peermem" not in modules or not serves:
+        raise NotApplicable("nvidia_peermem is not loaded, or there is no adapter that it serves")
+    if not is_within(nccl, "<2.23"):
+        return ""
+    has_dma_buf = node.kernel.is_driver_open is True and is_within(node.identity.kernel, ">=5.12")
+    if has_dma_buf or {"nv_mem", "nv_mem_nc"} & set(present(node.kernel.peer_memory, "memory_peers of the kernel")):
+        return ""
+    return said(
+        "NCCL {nccl} does not know nvidia_peermem, which is loaded: it looks for /sys/kernel/mm/memory_peers/nv_mem, "
+        "and does without GPUDirect RDMA (180 GB/s became 10 on two DGX)",
+        nccl,
+    )
+
+
 # Rows about a node as a whole; an empty fix is the check's own.
 DEVICE_INITIATED = (Fault("MTU of device-initiated traffic", _device_initiated, "", "NVIDIA/nccl#1957"),)
 GPUDIRECT = (Fault("GPUDirect RDMA", _without_gpudirect, "", "NVIDIA/nccl#1343"),)
+UNDER_ANOTHER_NAME = (Fault("name of the peer memory", _under_another_name, "", "NVIDIA/nccl#1676"),)

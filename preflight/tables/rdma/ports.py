@@ -5,6 +5,8 @@ Sources: the InfiniBand Architecture Specification (states, partition keys) and 
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterable
 
 from preflight.errors import FactMissing, NotApplicable
@@ -52,6 +54,19 @@ def to_open(cluster: Cluster) -> Callable[[NodeFacts], Iterable[tuple[str, Hca]]
         return [(hca.name, hca) for hca in every if len(held) < most or hca in held or hca.device in written]
 
     return ports
+
+
+def closed_to_libfabric(node: NodeFacts) -> list[str]:
+    """The device files beside EFA's that are there and may not be opened; NotApplicable without EFA.
+
+    A file that the container was not given is none that libfabric opens.
+    """
+    is_efa = {one.name: any(port.link_layer == "Unspecified" for port in one.ports) for one in node.rdma.devices}
+    if not any(is_efa.values()):
+        raise NotApplicable("no EFA on this node")
+    errors = [one.open_error for one in node.rdma.devices if not is_efa[one.name]]
+    told = [error for error in errors if isinstance(error, str) and error]
+    return [error for error in told if not error.endswith(os.strerror(errno.ENOENT))]
 
 
 def _unmanaged(hca: Hca) -> str:
