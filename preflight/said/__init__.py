@@ -7,6 +7,7 @@ from preflight.said.sentence import (
     heard,
     is_of,
     joined,
+    knowing,
     msgid,
     pieces,
     restored,
@@ -15,6 +16,7 @@ from preflight.said.sentence import (
     stored,
     translated,
     value_in,
+    values_in,
 )
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "heard",
     "is_of",
     "joined",
+    "knowing",
     "msgid",
     "pieces",
     "restored",
@@ -32,4 +35,5 @@ __all__ = [
     "stored",
     "translated",
     "value_in",
+    "values_in",
 ]

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 FORMATTER = string.Formatter()
+NOTHING: Mapping[str, Any] = {}
 HEARD: ContextVar[list[Said] | None] = ContextVar("HEARD", default=None)
 
 
@@ -31,11 +32,13 @@ class Piece(NamedTuple):
 class Said(str):
     """A sentence with its template and the values in it, which may be sentences themselves; or a list of sentences.
 
-    It is the English text wherever a text is wanted. One that lists sentences has ``parts``, and no template.
+    It is the English text wherever a text is wanted. One that lists sentences has ``parts``, and no template. What is
+    ``known`` of it stands in no word: the row of knowledge that it comes from, and values that a remedy needs.
     """
 
-    __slots__ = ("joint", "parts", "template", "values")
+    __slots__ = ("joint", "known", "parts", "template", "values")
 
+    known: Mapping[str, Any]
     template: str
     values: Mapping[str, Any]
     parts: tuple[str, ...]
@@ -48,7 +51,11 @@ class Said(str):
         return self if times == 1 else str.__mul__(self, times)  # a sentence that is said or not
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (str.__str__(self), self.template, self.values, self.parts, self.joint)
+        return (
+            _made,
+            (str.__str__(self), self.template, self.values, self.parts, self.joint),
+            (None, {"known": self.known}),
+        )
 
     def texts(self) -> dict[str, str]:
         """Field -> what stands there in English, which may be a sentence."""
@@ -74,6 +81,16 @@ def joined(sentences: Iterable[str], joint: str = "; ") -> str:
     return _made(joint.join(parts), "", {}, parts, joint)
 
 
+def knowing(text: str, **known: Any) -> str:
+    """The same sentence with values for programs that do not stand in its words; an empty text says nothing."""
+    if not text:
+        return text
+    if isinstance(text, Said):
+        known = {**text.known, **known}
+        return _made(str.__str__(text), text.template, text.values, text.parts, text.joint, known=known)
+    return _made(text, braced(text), {}, (), "", known=known)
+
+
 @contextmanager
 def heard() -> Iterator[list[Said]]:
     """The sentences that are made within: pytest hands only the text of an assertion's message on."""
@@ -86,8 +103,8 @@ def heard() -> Iterator[list[Said]]:
 
 
 def sentences_of(text: str) -> Iterator[str]:
-    """The single sentences of a text that lists some, and of a list in it."""
-    if isinstance(text, Said) and text.parts:
+    """The single sentences of a text that lists some, and of a list in it; a list that is known as one thing is one."""
+    if isinstance(text, Said) and text.parts and not text.known:
         for part in text.parts:
             yield from sentences_of(part)
     else:
@@ -96,10 +113,17 @@ def sentences_of(text: str) -> Iterator[str]:
 
 def value_in(text: str, name: str) -> Any:
     """What stands under a name in a sentence, or in one within it. Raises KeyError where nothing does."""
-    for held in _within(text):
-        if name in held.values:
-            return held.values[name]
+    for value in values_in(text, name):
+        return value
     raise KeyError(name)
+
+
+def values_in(text: str, name: str) -> Iterator[Any]:
+    """All that stands, or is known, under a name in a sentence and in those within it."""
+    for held in _within(text):
+        for values in (held.known, held.values):
+            if name in values:
+                yield values[name]
 
 
 def is_of(text: str, template: str) -> bool:
@@ -150,7 +174,7 @@ def changed(text: str, change: Callable[[str], str]) -> str:
         }
         again = text.joint.join(parts) if parts else filled(text.template, _texts(text.template, values))
         if again == new:
-            return _made(new, text.template, values, parts, text.joint)
+            return _made(new, text.template, values, parts, text.joint, known=text.known)
     return new
 
 
@@ -199,12 +223,20 @@ def _within(text: Any) -> Iterator[Said]:
             yield from _within(inner)
 
 
-def _made(text: str, template: str, values: Mapping[str, Any], parts: tuple[str, ...], joint: str) -> Said:
+def _made(
+    text: str,
+    template: str,
+    values: Mapping[str, Any],
+    parts: tuple[str, ...],
+    joint: str,
+    *,
+    known: Mapping[str, Any] = NOTHING,
+) -> Said:
     made = str.__new__(Said, text)
     listening = HEARD.get()
     if listening is not None:
         listening.append(made)
-    made.template, made.values, made.parts, made.joint = template, values, parts, joint
+    made.template, made.values, made.parts, made.joint, made.known = template, values, parts, joint, known
     return made
 
 

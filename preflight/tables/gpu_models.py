@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
-from preflight.said import joined, said
+from preflight.said import joined, knowing, said
 from preflight.tables.faults import Fault
 from preflight.tables.packages import is_within
 
@@ -74,7 +74,10 @@ def _strangers(node: NodeFacts, fix: str) -> str:
     cuda = _cuda(node)
     return joined(
         [
-            said("torch is built for CUDA {cuda}; {name} needs CUDA {cuda2}", cuda, name, model.cuda)
+            knowing(
+                said("torch is built for CUDA {cuda}; {name} needs CUDA {cuda2}", cuda, name, model.cuda),
+                wanted=model.cuda,
+            )
             for name, model in _known(node)
             if model.fix == fix and not is_within(cuda, model.cuda)
         ]

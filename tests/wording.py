@@ -1,0 +1,53 @@
+"""Sentences of ours with every word changed and every value kept: what a program reads of one must be the same."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from preflight.judge import judge
+from preflight.launch.rules import check
+from preflight.said import Said, joined, knowing, pieces
+from preflight.said.sentence import _made
+
+WORD = re.compile(r"[A-Za-z]+")
+WORDINGS = ("as it is written", "every word changed")
+
+
+def reworded(text: str) -> str:
+    """The same sentence in words that nobody has seen before; one without values is nothing but words."""
+    if not isinstance(text, Said):
+        return _changed(text)
+    if text.parts:
+        again = joined([reworded(part) for part in text.parts], _changed(text.joint))
+        return knowing(again, **text.known)
+    values = {name: reworded(value) if isinstance(value, Said) else value for name, value in text.values.items()}
+    shown = {**text.texts(), **{name: value for name, value in values.items() if isinstance(value, Said)}}
+    literals = [(_changed(piece.literal), piece.name) for piece in pieces(text.template)]
+    template = "".join(literal + (f"{{{name}}}" if name else "") for literal, name in literals)
+    made = "".join(literal + shown.get(name, "") for literal, name in literals)
+    return _made(made, template, values, (), "", known=text.known)
+
+
+def _changed(text: str) -> str:
+    return WORD.sub(lambda found: f"z{found[0][::-1].lower()}q", text)
+
+
+def commands_read_other_words(monkeypatch) -> None:
+    """The rows of commands get each finding in other words."""
+    real = judge.with_commands
+
+    def with_commands(finding, cluster):
+        return replace(real(replace(finding, message=reworded(finding.message)), cluster), message=finding.message)
+
+    monkeypatch.setattr(judge, "with_commands", with_commands)
+
+
+def fixes_read_other_words(monkeypatch) -> None:
+    """What corrects launch files gets each finding in other words."""
+    real = check.judge
+
+    def judged(files, cluster):
+        return [replace(finding, message=reworded(finding.message)) for finding in real(files, cluster)]
+
+    monkeypatch.setattr(check, "judge", judged)
