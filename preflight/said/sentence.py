@@ -126,6 +126,16 @@ def values_in(text: str, name: str) -> Iterator[Any]:
                 yield values[name]
 
 
+def leaves(text: Any) -> Iterator[str]:
+    """Every plain text that stands in a sentence as a value, however deep; a text that is no sentence itself."""
+    if not isinstance(text, Said):
+        if isinstance(text, str):
+            yield text
+        return
+    for inner in (*text.parts, *text.values.values()):
+        yield from leaves(inner)
+
+
 def is_of(text: str, template: str) -> bool:
     """Whether a sentence, or one within it, was made from a template."""
     return any(held.template == template for held in _within(text))
