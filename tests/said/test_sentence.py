@@ -113,7 +113,7 @@ def test_a_value_is_never_a_template(one, other):
 
 def test_what_is_known_of_a_sentence_stands_in_no_word():
     """It goes along where the sentence is copied, changed or said within another, and no reader sees it."""
-    faulty = knowing(said("GPU {index} is slow", 3), about="slowdown", things=("3",))
+    faulty = knowing(said("GPU {index} is slow", "3"), about="slowdown", things=("3",))
     whole = said("not measured: {error}", faulty)
     assert whole == "not measured: GPU 3 is slow"
     for text in (faulty, whole, pickle.loads(pickle.dumps(whole)), changed(whole, lambda text: text.replace("3", "4"))):
