@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from preflight.judge import judge
 from preflight.launch.rules import check
-from preflight.said import Said, joined, knowing, pieces
+from preflight.said import Said, joined, knowing, pieces, sentence
 from preflight.said.sentence import _made
 
 WORD = re.compile(r"[A-Za-z]+")
@@ -42,6 +42,15 @@ def reworded(text: str, change: Callable[[str], str] = _changed) -> str:
 def rephrased(text: str) -> str:
     """A fix whose prose is another: what is no word of a file, and is not to be put into one."""
     return reworded(text, change=lambda literal: PROSE.sub("zzz", literal))
+
+
+def templates_say_other_words(monkeypatch) -> None:
+    """Every sentence that is made of a template from now on."""
+
+    def filled(template: str, texts: Mapping[str, str]) -> str:
+        return "".join(_changed(piece.literal) + texts.get(piece.name, "") for piece in pieces(template))
+
+    monkeypatch.setattr(sentence, "filled", filled)
 
 
 def commands_read_other_words(monkeypatch) -> None:

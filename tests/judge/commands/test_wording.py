@@ -8,12 +8,12 @@ import pytest
 
 from preflight.facts.subjects.network import Rule
 from preflight.judge.commands import ROWS
-from preflight.said import values_in
+from preflight.said import said, values_in
 from preflight.tables.rdma import choice
 from tests.checks.samples import judge
 from tests.judge.commands.test_every_check import commands_of, rows
 from tests.judge.commands.typed import as_root
-from tests.wording import commands_read_other_words
+from tests.wording import commands_read_other_words, templates_say_other_words
 
 
 @pytest.fixture
@@ -30,6 +30,22 @@ def test_a_word_changed_changes_no_command(monkeypatch, make):
     after = [(name, commands_of(name, run)) for name, run in plants]
     assert [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]] == []
     assert len({command.row for _, commands in before for command in commands}) > 60
+
+
+def test_templates_may_say_what_they_like(monkeypatch):
+    """With the words of every template changed as sentences are made, verdicts, nodes and commands are the same."""
+    plants = [(row.name, as_root(row.run)) for row in rows()]
+
+    def looked():
+        found = [judge(name, run) for name, run in plants]
+        return [
+            [(one.verdict, one.nodes, [(c.node, c.now, c.row) for c in one.commands]) for one in each] for each in found
+        ]
+
+    before = looked()
+    templates_say_other_words(monkeypatch)
+    assert "node" not in said("the node {name}", "x")
+    assert [names for names in zip(plants, before, looked(), strict=True) if names[1] != names[2]] == []
 
 
 def test_every_row_is_for_something_that_is_said():
