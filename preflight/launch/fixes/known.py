@@ -45,7 +45,7 @@ def ways(finding: Finding, files: LaunchFiles, cluster: Cluster | None) -> Itera
         yield from _in_the_task(finding, files)
     yield finding.fix
     name = next(values_in(finding.fix, "name"), "")
-    for value in next(values_in(finding.message, "held"), ()):
+    for value in next(values_in(finding.message, "held"), ()) if name else ():
         words = f"{name}: {value}"
         yield knowing(said("{name}: {strip} in every file", name, value), everywhere=words)
 
