@@ -26,9 +26,11 @@ def test_variables_exist(node):
         raise NotApplicable(NONE_SET)
     nccl, torch = (or_none(held, "version") for held in (node.software.nccl, node.software.torch))
     messages = [
-        words for name in names if (words := variables.unknown(name) or variables.unread(name, nccl=nccl, torch=torch))
+        _with_source(node, name, words)
+        for name in names
+        if (words := variables.unknown(name) or variables.unread(name, nccl=nccl, torch=torch))
     ]
-    assert not messages, joined(_with_source(node, words) for words in messages)
+    assert not messages, joined(messages)
 
 
 def test_values_are_possible(node):
@@ -43,7 +45,7 @@ def test_values_are_possible(node):
         raise NotApplicable(NONE_SET)
     messages = {name: words for name, held_by in held.items() if (words := variables.refused(name, held_by.value))}
     if messages:
-        text = joined(_with_source(node, words) for words in messages.values())
+        text = joined(_with_source(node, name, words) for name, words in messages.items())
         raise Blame(text, nodes=[node.name], is_advisory=all(map(variables.is_harmless, messages)))
 
 
@@ -59,11 +61,11 @@ def test_nothing_is_left_from_debugging(node):
     devices = [device.name for device in node.rdma.devices]
     held = node.environment.variables
     messages = [
-        words
+        _with_source(node, name, words)
         for name, variable in held.items()
         if (words := leftovers.leftover(name, variable.value, has_rdma=has_rdma, devices=devices))
     ]
-    assert not messages, joined(_with_source(node, words) for words in messages)
+    assert not messages, joined(messages)
 
 
 def test_variables_of_all_ranks_agree(cluster):
@@ -121,8 +123,11 @@ def test_files_that_variables_name_exist(node):
     unread = present(node.environment.unread_files, "files that variables name")
     if not any(node.value(name) for name in NAMING_A_FILE) and "/" not in node.value("LD_PRELOAD"):
         raise NotApplicable("no variable names a file")
-    words = [f"{name}={node.value(name)}: {reason}" for name, reason in unread]
-    assert not words, joined(_with_source(node, one) for one in words)
+    words = [
+        _with_source(node, name, said("{name}={value}: {reason}", name, node.value(name), reason))
+        for name, reason in unread
+    ]
+    assert not words, joined(words)
 
 
 @pytest.mark.advisory
@@ -191,9 +196,8 @@ def _typed(node, name, found):
     return said("{name}: {where}, {shown} in the job's environment", name, where, _shown(node, name))
 
 
-def _with_source(node, words):
-    """The words with what set the variable that they begin with."""
-    name = words.replace("=", " is ").split(" is ")[0]
+def _with_source(node, name, words):
+    """The words with what set the variable that they are about."""
     return (
         said("{words} (set by {source})", words, node.setting(name).source())
         if name in node.environment.variables

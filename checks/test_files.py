@@ -3,7 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany, FactMissing, NotApplicable
-from preflight.said import joined, said
+from preflight.said import joined, knowing, said
 from preflight.tables import mounts
 
 
@@ -184,7 +184,10 @@ def test_same_paths_hold_the_same(cluster):
     for path in _paths(cluster, "same", "--same"):
         held = cluster.gather(lambda node, path=path: _one(node.files.same, path))
         lost = {name: same.digest.missing for name, same in held.items() if not isinstance(same.digest, str)}
-        blames += [Blame(said("{path}: {reason}", path, reason), nodes=[name]) for name, reason in lost.items()]
+        blames += [
+            Blame(knowing(said("{path}: {reason}", path, reason), about=path), nodes=[name])
+            for name, reason in lost.items()
+        ]
         words = {name: _shown(same) for name, same in held.items() if name not in lost}
         groups = {
             message: tuple(name for name in words if words[name] == message)

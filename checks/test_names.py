@@ -61,7 +61,7 @@ def test_every_node_reaches_itself(node):
     for failed in node.network.unreached:
         if failed.address in own or is_loopback(failed.address):
             rules = [
-                said("{tool} on {name}, {place}: {rule}", rule.tool, node.name, rule.place, rule.rule)
+                filters.shown(rule.tool, node.name, rule.place, rule.rule)
                 for rule in failed.rules
                 if filters.may_match(rule.rule, failed.address, failed.address)
             ]
@@ -247,7 +247,7 @@ def test_every_node_speaks_one_address_family(cluster):
             named.setdefault(family, []).append(name)
     if len(named) > 1:
         fix = "in /etc/hosts of the nodes named, the node's own hostname with its address of the others' family alone"
-        blames = cluster.differing(named, "address family of the node's own hostname", fix=fix)
+        blames = cluster.differing(named, "address family of the node's own hostname", fix=fix, about="own hostname")
         is_advisory = cluster.nodes[0].backend == "nccl"
         raise BlameMany(Blame(one.message, nodes=one.nodes, fix=fix, is_advisory=is_advisory) for one in blames)
 

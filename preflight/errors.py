@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from preflight.said import joined, said
+from preflight.said import joined, knowing, said, values_in
 
 MissingKind = Literal["absent", "failed", "denied"]
 
@@ -36,7 +36,11 @@ class UsageError(PreflightError):
 
 
 class HostError(PreflightError):
-    """One host failed; the run goes on with the others."""
+    """One host failed; the run goes on with the others.
+
+    Where what is to be done depends on how it was lost, its reason is known to be a ``loss`` of a kind: "busy",
+    "foreign", "mid-run", "no python" (it is not known to start), "no such python" or "input taken".
+    """
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(said("{host}: {reason}", host, reason))
@@ -55,10 +59,10 @@ class TimedOut(HostError):
 class BadReply(HostError):
     """The host answered something that is not our protocol."""
 
-    BEGINS = "an answer that cannot be ours: "
-
     def __init__(self, host: str, reason: str) -> None:
-        super().__init__(host, f"{self.BEGINS}{reason.removeprefix(self.BEGINS)}")
+        is_said = "foreign" in values_in(reason, "loss")
+        words = reason if is_said else said("an answer that cannot be ours: {reason}", reason)
+        super().__init__(host, knowing(words, loss="foreign"))
 
 
 class StoodStill(HostError):
@@ -70,10 +74,8 @@ class Busy(HostError):
 
     def __init__(self, host: str, run: str, holds: str = "") -> None:
         itself = said("busy: run {run} holds it; wait for that to end, or stop it", run)
-        super().__init__(
-            host,
-            said("busy: run {run} holds {holds}; wait for that to end, or stop it", run, holds) if holds else itself,
-        )
+        words = said("busy: run {run} holds {holds}; wait for that to end, or stop it", run, holds) if holds else itself
+        super().__init__(host, knowing(words, loss="busy"))
         self.run, self.holds = run, holds
 
 

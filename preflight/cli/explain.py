@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import difflib
+import importlib
+import inspect
+import pkgutil
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 
+from preflight import launch
 from preflight.diagnose.causes import CAUSES
 from preflight.errors import UsageError
 from preflight.knowledge.sysctls import SYSCTLS
@@ -28,8 +33,6 @@ BEST = 3
 LISTED = 30
 SCATTERED, UNRELATED = 4, 9
 VARIABLE, SYSCTL, THRESHOLD = "a variable of the job", "a setting of sysctl", "a threshold"
-LAUNCH = Path(__file__).parents[1] / "launch"
-PROBLEMS = ("fail", "warn", "problem")  # what functions of launch rules call
 
 
 @dataclass(frozen=True)
@@ -144,27 +147,32 @@ def _checks() -> Iterator[Entry]:
 
 
 def _rules() -> Iterator[Entry]:
-    """Each rule about launch files with the docstring of the function that finds it broken."""
+    """Each rule about launch files with its own text, or that of the function that finds it broken."""
     found = dict(TEXTS)
-    for path in sorted(LAUNCH.rglob("*.py")):
-        source = path.read_text(encoding="utf-8")
-        if not any(f"{name}(" in source for name in PROBLEMS):
-            continue  # parsing a file takes ten times as long as looking through it
-        tops = ast.parse(source).body
-        methods = [inner for top in tops if isinstance(top, ast.ClassDef) for inner in top.body]
-        for node in (*tops, *methods):
-            if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node)):
-                for name in _rules_reported_by(node):
-                    found.setdefault(name, text)
+    for module in pkgutil.walk_packages(launch.__path__, f"{launch.__name__}."):
+        for function in _functions(importlib.import_module(module.name)):
+            text = inspect.getdoc(function) or ""
+            for name in VERDICTS.keys() & _texts_in(function.__code__) if text else ():
+                found.setdefault(name, text)
     for name in VERDICTS:
         yield Entry(f"launch.{name}", "a rule about launch files", found[name])
 
 
-def _rules_reported_by(function: ast.FunctionDef) -> Iterator[str]:
-    """The names of rules that stand in a function, however they reach the finding."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in VERDICTS:
-            yield node.value
+def _functions(module: ModuleType) -> Iterator[FunctionType]:
+    """The functions that a module defines, and then the methods of its classes."""
+    own = [held for held in vars(module).values() if getattr(held, "__module__", "") == module.__name__]
+    yield from (held for held in own if isinstance(held, FunctionType))
+    for held in own:
+        if inspect.isclass(held):
+            yield from (inner for inner in vars(held).values() if isinstance(inner, FunctionType))
+
+
+def _texts_in(held: object) -> set[str]:
+    """The texts that the code of a function holds, within functions of its own and lists too."""
+    if isinstance(held, str):
+        return {held}
+    inner = held.co_consts if isinstance(held, CodeType) else held if isinstance(held, (tuple, frozenset)) else ()
+    return {text for one in inner for text in _texts_in(one)}
 
 
 def _causes() -> Iterator[Entry]:

@@ -14,7 +14,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.once import Once
 from preflight.facts.value import present
 from preflight.hosts import fold
-from preflight.said import joined, said
+from preflight.said import joined, knowing, said
 
 
 class Row(NamedTuple):
@@ -149,8 +149,13 @@ class Cluster(Once):
         for blame in self.differing(self.group_by(key), what, fix=fix):
             raise blame
 
-    def differing(self, groups: Mapping[Any, Collection[str]], what: str, *, fix: str = "") -> list[Blame]:
-        """The Blame, if any, for values that should be one: of the minority, and of all nodes on a tie."""
+    def differing(
+        self, groups: Mapping[Any, Collection[str]], what: str, *, fix: str = "", **known: Any
+    ) -> list[Blame]:
+        """The Blame, if any, for values that should be one: of the minority, and of all nodes on a tie.
+
+        Its sentence is ``about`` what differs, unless the caller knows better; more that is `known` goes along.
+        """
         if len(groups) <= 1:
             return []
         ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
@@ -159,7 +164,7 @@ class Cluster(Once):
         message = joined([said("{value} on {names}", value, fold(names)) for value, names in ordered], ", ")
         return [
             Blame(
-                said("{what}: {message}", what, message),
+                knowing(said("{what}: {message}", what, message), **{"about": what, **known}),
                 nodes=[node.name for node in self.nodes if node.name in odd],
                 fix=fix,
             )
@@ -219,7 +224,7 @@ class Cluster(Once):
             )
             for name in lacking.keys() - set(absent):
                 self.cannot_judge(name, lacking[name])
-            raise Blame(message, nodes=values, fix=row.fix)
+            raise Blame(knowing(message, about=row.what), nodes=values, fix=row.fix)
 
     def same_rows(self, table: Iterable[Row | tuple[str, Callable[[NodeFacts], Any], str, str]]) -> None:
         """Every node has the same value in every row; each row that differs is a Blame with its own fix.

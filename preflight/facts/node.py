@@ -28,7 +28,7 @@ from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.subjects.software import Software
 from preflight.facts.subjects.trust import Trust
 from preflight.facts.value import NOT_REPORTED, Missing, Value, no_such_fact
-from preflight.said import said
+from preflight.said import knowing, said
 
 V = TypeVar("V", bound=Value)
 MEANS_RDMA = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX")  # a job that sets these uses NCCL, whatever GPUs the nodes report
@@ -161,13 +161,16 @@ class NodeFacts(Once):
         ):
             has = ", ".join(interface.name for interface in self.network.interfaces if interface.is_up)
             found.append(
-                said("NCCL_SOCKET_IFNAME={nccl} matches no interface with an address; up are {has}", nccl, has)
+                knowing(
+                    said("NCCL_SOCKET_IFNAME={nccl} matches no interface with an address; up are {has}", nccl, has),
+                    variable="NCCL_SOCKET_IFNAME",
+                )
             )
         if len(gloo) > 1:
             try:
                 selection.gloo_interface(self.network, self.identity, gloo)
             except FactMissing as missing:
-                found.append(missing.reason)
+                found.append(knowing(missing.reason, variable="GLOO_SOCKET_IFNAME"))
         return tuple(found)
 
     def loopback_choices(self) -> tuple[str, ...]:
@@ -183,7 +186,8 @@ class NodeFacts(Once):
             except FactMissing:
                 continue
             if len(value) > 1 and taken and taken[0].is_loopback:
-                found.append(said("{name}={value} takes {name2}, which no peer can reach", name, value, taken[0].name))
+                words = said("{name}={value} takes {name2}, which no peer can reach", name, value, taken[0].name)
+                found.append(knowing(words, variable=name))
         return tuple(found)
 
     def hcas(self) -> tuple[fabric.Hca, ...]:

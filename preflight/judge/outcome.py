@@ -19,9 +19,9 @@ from preflight.errors import (
     PreflightError,
 )
 from preflight.judge.check import Check
-from preflight.judge.unreached import IN_MID_RUN, Loss, by_rack, without_name
+from preflight.judge.unreached import Loss, by_rack, without_name
 from preflight.ledger.findings import Finding, Verdict
-from preflight.said import heard, joined, said
+from preflight.said import heard, joined, said, values_in
 
 
 class Outcome(NamedTuple):
@@ -115,7 +115,7 @@ def alike(outcomes: dict[Outcome, list[str]], racks: Mapping[str, str]) -> dict[
         for outcome, names in made.items()
         for part in (
             by_rack(names, outcome.message, racks)
-            if any(words in outcome.message for words in IN_MID_RUN)
+            if "mid-run" in values_in(outcome.message, "loss")
             else [Loss(tuple(names), outcome.message)]
         )
     }

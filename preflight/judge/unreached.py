@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from preflight.errors import BadReply
-from preflight.said import said
+from preflight.said import changed, said, values_in
 from preflight.transport import TRANSPORTS, written_for
 from preflight.transport.kubernetes import Kubernetes
 from preflight.transport.ssh import Ssh, login_of
@@ -20,14 +19,10 @@ REFUSED_WITH_A_KEY = (
     "where the key is there already, sshd's log on the node says why (`journalctl -u ssh -u sshd`): the account has "
     "expired or is locked, its shell does not exist, AllowUsers or PermitRootLogin keeps it out"
 )
-NO_PYTHON = "no Python answered"  # as a session says it: the login succeeded, or nobody knows
-# What a login says that started something else than Python -> what to do about it.
+NOT_AT_A_TERMINAL = "let ~/.bashrc start it only at a terminal (`[ -t 0 ]`), then run again"
+ABSENT = "install that program there, or let the startup file start it only at a terminal (`[ -t 0 ]`), then run again"
+# What a node's own shell says that started something else than Python -> what to do about it.
 ANOTHER_SHELL = (
-    ("reads what is meant for Python", "let ~/.bashrc start it only at a terminal (`[ -t 0 ]`), then run again"),
-    (
-        "which is not installed there",
-        "install that program there, or let the startup file start it only at a terminal (`[ -t 0 ]`), then run again",
-    ),
     (
         "restricted",
         "the account's shell there is a restricted one: `chsh -s /bin/bash <user>` on the nodes named, then run again",
@@ -45,7 +40,6 @@ ANOTHER_SHELL = (
         "give `--python PATH` with the full path of a Python of 3.9 or newer that starts there, then run again",
     ),
 )
-IN_MID_RUN = ("the connection ended in mid-run", "it has said nothing for")  # as a session says it
 
 
 class Loss(NamedTuple):
@@ -108,7 +102,8 @@ OF_A_HOSTFILE = "or `python=PATH` on their lines of the hostfile, which comes be
 
 def without_name(reason: str, name: str) -> str:
     """The reason as it may be said of other nodes too: ANY in the place of the node's name."""
-    return re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", ANY, reason)
+    own = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")
+    return changed(reason, lambda text: own.sub(ANY, text))
 
 
 def way_back(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, str]) -> str:
@@ -124,33 +119,38 @@ def way_back(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, str
 def _of_reason(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, str]) -> str:
     """As the reason says where it does, else a login by hand, as the transport of these nodes has it."""
     reason, first = loss.reason, loss.nodes[0]
-    if reason.startswith("busy: "):
+    kinds = {*values_in(reason, "loss")}
+    if "busy" in kinds:
         return "wait for the run named to end, or stop it where it was started (Ctrl-C), then run again"
-    if BadReply.BEGINS in reason:  # the login went well
+    if "foreign" in kinds:  # the login went well
         return (
             "look at what else writes to the output of our command there, or stands in for its Python (a startup file, "
             "a wrapper, a program of another user); leave the node out until that is known"
         )
-    has_torch = re.search(r"\(there (\S+) has torch \S+\)$", reason)
-    if has_torch:
+    for has_torch in values_in(reason, "python"):
         return said(
-            "`--python={has_torch}`, which has torch there, {OF_A_HOSTFILE}, then run again",
-            has_torch[1],
-            OF_A_HOSTFILE,
+            "`--python={has_torch}`, which has torch there, {OF_A_HOSTFILE}, then run again", has_torch, OF_A_HOSTFILE
         )
-    if "give --python PATH" in reason:
+    transport = TRANSPORTS.get(transports.get(first, ""), written_for(first))
+    if "no such python" in kinds:
         words = "`--python PATH` with the full path of a Python of 3.9 or newer on the nodes named"
         return said("{words}, {OF_A_HOSTFILE}, then run again", words, OF_A_HOSTFILE)
-    command = re.search(r": (ssh(?:-copy-id)? [-\w@.:\[\]<> ]+)$", reason)
+    by_transport = next(values_in(reason, "format"), "")  # what is to be done, as it says itself
+    command = re.search(r": (ssh(?:-copy-id)? [-\w@.:\[\]<> ]+)$", by_transport)
     if command and command[1].startswith("ssh-copy-id"):
         return said("`{command}`, then run again; {REFUSED_WITH_A_KEY}", command[1], REFUSED_WITH_A_KEY)
     if command:  # with the user and the port that HOSTS gave
         return said("`{command}`, then run again", command[1])
-    transport = TRANSPORTS.get(transports.get(first, ""), written_for(first))
-    ends_with_a_fix = transport.name == Kubernetes.name or "(srun: " in reason
-    if ends_with_a_fix and "; " in reason:
-        return reason.rpartition("; ")[2].rstrip(")") + ", then run again"
-    if transport.name == Ssh.name and NO_PYTHON in reason:
+    if transport.name == Kubernetes.name and "; " in reason:
+        by_transport = reason.rpartition("; ")[2].rstrip(")")
+    if by_transport and transport.name != Ssh.name:
+        return said("{by_transport}, then run again", by_transport)
+    if transport.name == Ssh.name and "input taken" in kinds:
+        return NOT_AT_A_TERMINAL
+    if transport.name == Ssh.name and "no python" in kinds:
+        if any(values_in(reason, "program")):
+            return ABSENT
+        nodes_words = next(values_in(reason, "last_words"), "")
         login = login_of(logins.get(first, first) if len(loss.nodes) == 1 else ANY)
         ends_early = said(
             "`ssh {login} echo here` must print `here` at once: else a startup file there (~/.bashrc, "
@@ -159,5 +159,5 @@ def _of_reason(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, s
             "authorized_keys); then run again",
             login,
         )
-        return next((fix for sign, fix in ANOTHER_SHELL if sign in reason), ends_early)
+        return next((fix for sign, fix in ANOTHER_SHELL if sign in nodes_words), ends_early)
     return transport.log_in_hint(logins.get(first, first) if len(loss.nodes) == 1 else ANY)

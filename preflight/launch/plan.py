@@ -136,7 +136,7 @@ class Plan:
         own = self.launcher.field_names
         if "rdzv_endpoint" not in self.settings:
             return own
-        return replace(own, address="the address of --rdzv_endpoint", port="the port of --rdzv_endpoint")
+        return replace(own, address=ADDRESS_OF_ENDPOINT, port="the port of --rdzv_endpoint")
 
     @property
     def written_rank(self) -> int | None:
@@ -188,6 +188,7 @@ class Plan:
 
 
 # Who starts all nodes from one description of them: what numbers the nodes is judged where that is read.
+ADDRESS_OF_ENDPOINT = "the address of --rdzv_endpoint"
 OF_MANIFESTS = frozenset({"kubernetes", "skypilot", "azureml", "dstack", "beaker"})
 STARTS_ALL = frozenset({"srun", "mpirun", "mpiexec", "pdsh", "clush", "ssh", "xargs", "parallel-ssh", "pssh"})
 STARTS_ALL |= {"jsrun", "blaunch", "pbsdsh", "pbs_tmrsh", "rsh", "qrsh"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -11,11 +10,10 @@ from dataclasses import replace
 from preflight.collect.subjects import facts_of
 from preflight.errors import HostError
 from preflight.hosts import Host
-from preflight.said import said
+from preflight.said import knowing, said, values_in
 from preflight.session.connection import Session, own_line
 from preflight.transport import Reach
 
-NOT_STARTED = re.compile(r"no Python could be started|cannot start /")  # as sessions say it
 ASK_SECONDS = 15.0
 MOST_SECONDS = 2 * ASK_SECONDS
 MOST_ASKED = 16  # nodes: more of them are alike
@@ -27,13 +25,19 @@ async def explained(hosts: Iterable[Host], failures: Mapping[str, str], reach: R
     The node's own python3 is asked for it, over a connection that ends with the answer.
     """
     named = [host for host in hosts if host.python or reach.python]
-    lacking = [host for host in named if NOT_STARTED.match(failures.get(host.name, ""))][:MOST_ASKED]
+    lacking = [host for host in named if _has_no_such_python(failures.get(host.name, ""))][:MOST_ASKED]
     answers = await asyncio.gather(*(_with_torch(host, reach, run_id) for host in lacking))
     reported = dict(failures)
     for host, found in zip(lacking, answers, strict=True):
         if found:
-            reported[host.name] += said(" (there {found} has torch {found2})", found[0], found[1])
+            words = said("{reason} (there {found} has torch {found2})", reported[host.name], found[0], found[1])
+            reported[host.name] = knowing(words, python=found[0])
     return reported
+
+
+def _has_no_such_python(reason: str) -> bool:
+    """Whether a session found that the program which was named is not there."""
+    return "no such python" in values_in(reason, "loss")
 
 
 async def _with_torch(host: Host, reach: Reach, run_id: str) -> tuple[str, str] | None:

@@ -9,6 +9,8 @@ from preflight.said.sentence import (
     heard,
     is_of,
     joined,
+    knowing,
+    leaves,
     msgid,
     pieces,
     restored,
@@ -17,6 +19,7 @@ from preflight.said.sentence import (
     stored,
     translated,
     value_in,
+    values_in,
 )
 
 __all__ = [
@@ -28,6 +31,8 @@ __all__ = [
     "heard",
     "is_of",
     "joined",
+    "knowing",
+    "leaves",
     "msgid",
     "pieces",
     "restored",
@@ -36,4 +41,5 @@ __all__ = [
     "stored",
     "translated",
     "value_in",
+    "values_in",
 ]

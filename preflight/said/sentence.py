@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 FORMATTER = string.Formatter()
 FOREIGN = re.compile(r"[\u2e80-\u9fff\uff00-\uffef]")
+NOTHING: Mapping[str, Any] = {}
 HEARD: ContextVar[list[Said] | None] = ContextVar("HEARD", default=None)
 
 
@@ -33,11 +34,13 @@ class Piece(NamedTuple):
 class Said(str):
     """A sentence with its template and the values in it, which may be sentences themselves; or a list of sentences.
 
-    It is the English text wherever a text is wanted. One that lists sentences has ``parts``, and no template.
+    It is the English text wherever a text is wanted. One that lists sentences has ``parts``, and no template. What is
+    ``known`` of it stands in no word: the row of knowledge that it comes from, and values that a remedy needs.
     """
 
-    __slots__ = ("joint", "parts", "template", "values")
+    __slots__ = ("joint", "known", "parts", "template", "values")
 
+    known: Mapping[str, Any]
     template: str
     values: Mapping[str, Any]
     parts: tuple[str, ...]
@@ -50,7 +53,11 @@ class Said(str):
         return self if times == 1 else str.__mul__(self, times)  # a sentence that is said or not
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (str.__str__(self), self.template, self.values, self.parts, self.joint)
+        return (
+            _made,
+            (str.__str__(self), self.template, self.values, self.parts, self.joint),
+            (None, {"known": self.known}),
+        )
 
     def texts(self) -> dict[str, str]:
         """Field -> what stands there in English, which may be a sentence."""
@@ -76,6 +83,16 @@ def joined(sentences: Iterable[str], joint: str = "; ") -> str:
     return _made(joint.join(parts), "", {}, parts, joint)
 
 
+def knowing(text: str, **known: Any) -> str:
+    """The same sentence with values for programs that do not stand in its words; an empty text says nothing."""
+    if not text:
+        return text
+    if isinstance(text, Said):
+        known = {**text.known, **known}
+        return _made(str.__str__(text), text.template, text.values, text.parts, text.joint, known=known)
+    return _made(text, braced(text), {}, (), "", known=known)
+
+
 @contextmanager
 def heard() -> Iterator[list[Said]]:
     """The sentences that are made within: pytest hands only the text of an assertion's message on."""
@@ -88,8 +105,8 @@ def heard() -> Iterator[list[Said]]:
 
 
 def sentences_of(text: str) -> Iterator[str]:
-    """The single sentences of a text that lists some, and of a list in it."""
-    if isinstance(text, Said) and text.parts:
+    """The single sentences of a text that lists some, and of a list in it; a list that is known as one thing is one."""
+    if isinstance(text, Said) and text.parts and not text.known:
         for part in text.parts:
             yield from sentences_of(part)
     else:
@@ -98,10 +115,27 @@ def sentences_of(text: str) -> Iterator[str]:
 
 def value_in(text: str, name: str) -> Any:
     """What stands under a name in a sentence, or in one within it. Raises KeyError where nothing does."""
-    for held in _within(text):
-        if name in held.values:
-            return held.values[name]
+    for value in values_in(text, name):
+        return value
     raise KeyError(name)
+
+
+def values_in(text: str, name: str) -> Iterator[Any]:
+    """All that stands, or is known, under a name in a sentence and in those within it."""
+    for held in _within(text):
+        for values in (held.known, held.values):
+            if name in values:
+                yield values[name]
+
+
+def leaves(text: Any) -> Iterator[str]:
+    """Every plain text that stands in a sentence as a value, however deep; a text that is no sentence itself."""
+    if not isinstance(text, Said):
+        if isinstance(text, str):
+            yield text
+        return
+    for inner in (*text.parts, *text.values.values()):
+        yield from leaves(inner)
 
 
 def is_of(text: str, template: str) -> bool:
@@ -152,7 +186,7 @@ def changed(text: str, change: Callable[[str], str]) -> str:
         }
         again = text.joint.join(parts) if parts else filled(text.template, _texts(text.template, values))
         if again == new:
-            return _made(new, text.template, values, parts, text.joint)
+            return _made(new, text.template, values, parts, text.joint, known=text.known)
     return new
 
 
@@ -214,12 +248,20 @@ def _within(text: Any) -> Iterator[Said]:
             yield from _within(inner)
 
 
-def _made(text: str, template: str, values: Mapping[str, Any], parts: tuple[str, ...], joint: str) -> Said:
+def _made(
+    text: str,
+    template: str,
+    values: Mapping[str, Any],
+    parts: tuple[str, ...],
+    joint: str,
+    *,
+    known: Mapping[str, Any] = NOTHING,
+) -> Said:
     made = str.__new__(Said, text)
     listening = HEARD.get()
     if listening is not None:
         listening.append(made)
-    made.template, made.values, made.parts, made.joint = template, values, parts, joint
+    made.template, made.values, made.parts, made.joint, made.known = template, values, parts, joint, known
     return made
 
 

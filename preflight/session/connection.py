@@ -19,7 +19,7 @@ from typing import Any
 from preflight.errors import BadReply, Busy, HostError, TimedOut, Unreachable
 from preflight.hosts import Host
 from preflight.node.agent import frames
-from preflight.said import said
+from preflight.said import knowing, said
 from preflight.session import payload, replies
 from preflight.session.budget import Budget, Pool
 from preflight.session.inbox import Inbox
@@ -140,7 +140,8 @@ async def own_line(host: Host, reach: Reach) -> Own:
     try:
         return await Own.start(argv)
     except OSError as error:
-        raise Unreachable(host.name, said("cannot start {argv}: {strerror}", argv[0], error.strerror)) from None
+        words = said("cannot start {argv}: {strerror}", argv[0], error.strerror)
+        raise Unreachable(host.name, knowing(words, loss="no such python" if argv[0].startswith("/") else "")) from None
 
 
 class Session:
@@ -260,7 +261,7 @@ class Session:
                 reason = said(
                     "no Python answered in time, and whether the login succeeded is unknown{printed}", printed
                 )
-                raise TimedOut(self.host.name, reason) from None
+                raise TimedOut(self.host.name, knowing(reason, loss="no python")) from None
         if "failure" in message and self.failure:
             raise self.failure
         return replies.read(self.host.name, kind, message, key)
@@ -330,36 +331,33 @@ class Session:
         unreached = transport_of(self.host).explain(self.host.written, code, stderr)
         if self.hello:
             last = unreached or broken or last_line(stderr, "")
-            self._fail(HostError(self.host.name, "the connection ended in mid-run" + (f" ({last})" if last else "")))
+            words = said("the connection ended in mid-run{last}", said(" ({last})", last) if last else "")
+            self._fail(HostError(self.host.name, knowing(words, loss="mid-run")))
         elif unreached:
             self._fail(Unreachable(self.host.name, unreached))
         elif code == 97:
             found = self.decoder.text().split(" ")[0]
-            self._fail(
-                HostError(
-                    self.host.name, said("Python {found} is too old; wanted 3.9 or newer: give --python PATH", found)
-                )
-            )
+            words = said("Python {found} is too old; wanted 3.9 or newer: give --python PATH", found)
+            self._fail(HostError(self.host.name, knowing(words, loss="no such python")))
         elif READ_BY_OTHERS.search(stderr):
-            self._fail(HostError(self.host.name, said("no Python answered: {INPUT_TAKEN}", INPUT_TAKEN)))
+            words = said("no Python answered: {INPUT_TAKEN}", INPUT_TAKEN)
+            self._fail(HostError(self.host.name, knowing(words, loss="input taken")))
         elif absent := STARTS_WHAT_IS_ABSENT.match(last_line(stderr, "")):
             file, program = absent.groups()
             words = said(
                 "no Python answered: {file} there starts {program}, which is not installed there", file, program
             )
-            self._fail(HostError(self.host.name, words))
+            self._fail(HostError(self.host.name, knowing(words, loss="no python")))
         elif code in {126, 127} or "not found" in stderr:
-            reason = self._last_words(stderr)
-            self._fail(
-                HostError(self.host.name, said("no Python could be started ({reason}): give --python PATH", reason))
-            )
+            words = said("no Python could be started ({reason}): give --python PATH", self._last_words(stderr))
+            self._fail(HostError(self.host.name, knowing(words, loss="no such python")))
         else:
             words = said(
                 "the command ended with code {code} and no Python answered: {last_words}",
                 code,
                 self._last_words(stderr),
             )
-            self._fail(HostError(self.host.name, words))
+            self._fail(HostError(self.host.name, knowing(words, loss="no python")))
 
     def _last_words(self, stderr: str) -> str:
         """The last words of a login: nologin and expired passwords print them on standard output."""
@@ -412,12 +410,8 @@ class Session:
             self._quiet_beats = self._quiet_beats + 1 if is_awaited else 0
             if self._quiet_beats > SILENT_BEATS:
                 silent_seconds = self.bounds.beat_seconds * SILENT_BEATS
-                self._give_up(
-                    TimedOut(
-                        self.host.name,
-                        said("it has said nothing for {silent_seconds:.0f} s, though asked", silent_seconds),
-                    )
-                )
+                words = said("it has said nothing for {silent_seconds:.0f} s, though asked", silent_seconds)
+                self._give_up(TimedOut(self.host.name, knowing(words, loss="mid-run")))
                 return
             word = {"ping": BEAT} if self._quiet_beats >= QUIET_BEATS else {"beat": True}
             with contextlib.suppress(asyncio.TimeoutError):  # the other end does not read

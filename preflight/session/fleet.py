@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from preflight.errors import BadReply, Busy, HostError, PreflightError, StoodStill, TimedOut, Unreachable
 from preflight.hosts import Host, fold
-from preflight.said import said
+from preflight.said import knowing, said
 from preflight.session.connection import CLOSE_SECONDS, HELLO_SECONDS, Bounds, Session, own_line
 from preflight.session.line import Line
 from preflight.session.step import Gatherings
@@ -294,7 +294,7 @@ class Fleet:
 
     def _late(self, host: Host) -> str:
         if host.name not in self.sessions:
-            return "no Python answered on it within the time of the stage"
+            return knowing("no Python answered on it within the time of the stage", loss="no python")
         return "it answered, but did not send its facts within the time of the stage"
 
     def _rival(self, error: HostError) -> str:

@@ -13,7 +13,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpu import Gpu
 from preflight.facts.value import Missing
 from preflight.hosts import fold
-from preflight.said import joined, said
+from preflight.said import joined, knowing, said
 
 T = TypeVar("T")
 NO_GPU = "no GPU on any node"
@@ -25,7 +25,8 @@ class Fault(Generic[T]):
     """A row: what may be wrong with one thing of a node, how to fix it, and the source that says so.
 
     ``message`` gives the words for what is wrong, "" where nothing is. It raises FactMissing where that is not known,
-    and NotApplicable where the question does not arise. A row that ``is_advisory`` warns in a check that fails.
+    and NotApplicable where the question does not arise. A row that ``is_advisory`` warns in a check that fails. What
+    is known of each sentence is the row that it is ``about``, and the ``things`` that show it.
     """
 
     name: str
@@ -119,7 +120,8 @@ def _answers(
                 labels.setdefault(words, []).append(label)
         for words, which in labels.items():
             place = f"{noun} {', '.join(which)}".strip() if any(which) else ""
-            answers.shown.setdefault(said("{place}: {words}", place, words) if place else words, []).append(name)
+            text = said("{place}: {words}", place, words) if place else words
+            answers.shown.setdefault(knowing(text, about=row.name, things=tuple(which)), []).append(name)
     return answers
 
 

@@ -133,7 +133,8 @@ def misled(cluster: Cluster) -> list[Blame]:
         if len(groups) > 1 and common & set(groups):
             wanted = max(sorted(common & set(groups)), key=lambda subnet: len(groups[subnet]))
             fix = advice(cluster, subnets={name: wanted})
-            blames += cluster.differing(groups, said("subnet of the chosen GID of {name}", name), fix=fix)
+            what = said("subnet of the chosen GID of {name}", name)
+            blames += cluster.differing(groups, what, fix=fix, subnets={name: wanted})
         vlans: dict[str, list[str]] = {}
         for node, row in rows.items():
             vlans.setdefault("none" if isinstance(row.vlan, Missing) else str(row.vlan), []).append(node)

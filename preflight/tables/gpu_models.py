@@ -13,7 +13,7 @@ from preflight.facts.node import NodeFacts
 from preflight.knowledge import gpu_models as rows
 from preflight.knowledge.gpu_models import COMPATIBLE, HIGHER, LOWER, RELEASE_NOTES, WHEELS
 from preflight.knowledge.versions import is_within
-from preflight.said import joined, said
+from preflight.said import joined, knowing, said
 from preflight.tables.faults import Fault
 
 OF_PYTORCH = re.compile(r"\+cu\d+$")  # "2.9.1+cu128": builds of others have another list of GPUs
@@ -28,7 +28,10 @@ def _strangers(node: NodeFacts, fix: str) -> str:
     cuda = _cuda(node)
     return joined(
         [
-            said("torch is built for CUDA {cuda}; {name} needs CUDA {cuda2}", cuda, name, model.cuda)
+            knowing(
+                said("torch is built for CUDA {cuda}; {name} needs CUDA {cuda2}", cuda, name, model.cuda),
+                wanted=model.cuda,
+            )
             for name, model in _known(node)
             if model.fix == fix and not is_within(cuda, model.cuda)
         ]

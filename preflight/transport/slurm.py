@@ -166,17 +166,11 @@ class Slurm:
             return said("Slurm ended the allocation, for it lost {other}", other[1])
         for sign, cause, fix in CAUSES:
             found = re.search(sign, stderr, re.IGNORECASE)
-            if found and sign == NOT_OURS and self._is_listed(node):
-                return said(
-                    "{TAKEN} (srun: {last_line}); `scontrol show node {node}` shows why",
-                    TAKEN,
-                    last_line(found[0], ""),
-                    node,
-                )
             if found:
-                return said(
-                    "{cause} (srun: {last_line}); {format}", cause, last_line(found[0], ""), fix.format(node=node)
-                )
+                is_taken = sign == NOT_OURS and self._is_listed(node)
+                what, way = (TAKEN, "`scontrol show node {node}` shows why") if is_taken else (cause, fix)
+                words = last_line(found[0], "")
+                return said("{cause} (srun: {last_line}); {format}", what, words, way.format(node=node))
         if COMPLAINS.search(stderr) and "execve" not in stderr:
             return last_line(COMPLAINS.split(stderr, maxsplit=1)[1], f"srun ended with {code}")
         return ""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from preflight.tables.variable_names import ROWS
 
 from preflight.cli import explain, main
+from preflight.diagnose.causes import CAUSES
 from preflight.plugin import checks_folder
+from preflight.tables.launch_rules import VERDICTS
 from tests.test_redact import SECRETS
 
 
@@ -102,6 +105,29 @@ def test_every_rule_about_launch_files_is_explained():
     rules = [entry for entry in explain.entries() if entry.name.startswith("launch.") and "rule" in entry.kind]
     assert len(rules) > 60
     assert all(entry.first.endswith((".", ":")) for entry in rules)
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        ([name for name, _, _ in explain.check_texts(checks_folder())], "where it does not hold"),
+        ([f"launch.{name}" for name in VERDICTS], "a rule about launch files"),
+        ([cause.name for cause in CAUSES], "found in logs by preflight diagnose"),
+        (list(ROWS), "a variable of the job"),
+    ],
+    ids=["checks", "launch rules", "causes", "variables"],
+)
+def test_everything_that_has_a_name_answers_to_it(capsys, entries, names, kind):
+    """Every check, launch rule, cause and variable, with a text of its own."""
+    texts = {entry.name: entry.text for entry in entries}
+    assert len(names) > 60
+    for name in names:
+        assert explain.explain(name) == 0
+        heading, _, text = capsys.readouterr().out.partition("\n\n")
+        assert heading.startswith(f"{name} (")
+        assert kind in heading
+        assert text.strip()
+        assert texts[name].strip()
 
 
 @pytest.mark.parametrize(

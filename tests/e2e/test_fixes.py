@@ -191,8 +191,8 @@ TRIALS = (
         plant_filters,
         frozenset(
             {
-                "mesh.every_node_reaches_every_other_on_random_ports: nft on",
-                "mesh.every_node_reaches_the_port_of_rank_0: nft on",
+                "mesh.every_node_reaches_every_other_on_random_ports: nft",
+                "mesh.every_node_reaches_the_port_of_rank_0: nft",
             }
         ),
         QUICK,
@@ -201,7 +201,7 @@ TRIALS = (
         plant_second_addresses,
         frozenset(
             {
-                "names.every_node_reaches_itself: nft on",
+                "names.every_node_reaches_itself: nft",
                 "names.every_node_speaks_one_address_family: own hostname",
                 "names.peers_are_taken_for_themselves",
             }

@@ -6,11 +6,14 @@ import dataclasses
 
 import pytest
 
-from preflight.errors import BadReply
+from preflight.errors import BadReply, Busy
 from preflight.judge.judge import REACH_CHECK
 from preflight.judge.unreached import losses
+from preflight.said import knowing, said
 from preflight.testing import healthy
+from preflight.transport.ssh import Ssh
 from tests.judge.samples import ALL, check, findings, raising, told
+from tests.wording import WORDINGS, reworded
 
 RACKS = {**dict.fromkeys(("n1", "n2", "n3"), "switch s1"), **dict.fromkeys(("n4", "n5", "n10"), "switch s2")}
 
@@ -65,41 +68,48 @@ def test_nodes_that_were_not_reached_are_errors_of_every_check():
     ]
 
 
+def none(last_words):
+    """A login that ended without a Python, with the last words of the node."""
+    return knowing(said("no Python answered: {last_words}", last_words), loss="no python")
+
+
+@pytest.mark.parametrize("is_reworded", [False, True], ids=WORDINGS)
 @pytest.mark.parametrize(
     ("reason", "fix"),
     [
-        ("busy: run 2030; wait for it to end, or stop it", "wait for the run named to end"),
-        ("no Python could be started (sh: 1: python3: not found): give --python PATH", "`--python PATH` with"),
+        (Busy("node2", "2030").reason, "wait for the run named to end"),
+        (knowing("no Python could be started", loss="no such python"), "`--python PATH` with"),
         (
-            "no Python could be started (sh: /x: not found): give --python PATH (there /e/bin/python3 has torch 2.4)",
+            knowing("no Python could be started", loss="no such python", python="/e/bin/python3"),
             "`--python=/e/bin/python3`, which has torch there, or `python=",
         ),
         (
-            "login refused (ssh: x); install your key: ssh-copy-id -p 2222 me@node2",
+            Ssh().explain("me@node2:2222", 255, "me@node2: Permission denied (publickey)."),
             "`ssh-copy-id -p 2222 me@node2`, then run again; where the key is there already, sshd's log",
         ),
-        ("the command ended with code 0 and no Python answered: no output", "`ssh node2 echo here` must print `here`"),
+        (none("no output"), "`ssh node2 echo here` must print `here`"),
         (
-            "no Python answered: /root/.bashrc there starts zsh, which is not installed there",
+            knowing(said("{file} there starts {program}", "/root/.bashrc", "zsh"), loss="no python"),
             "install that program there, or let the startup file start it only at a terminal",
         ),
-        ("no Python answered on it within the time of the stage", "`ssh node2 echo here` must print `here` at once"),
+        (knowing("it reads what is for Python", loss="input taken"), "let ~/.bashrc start it only at a terminal"),
         (
-            "the command ended with code 1 and no Python answered: rbash: restricted: cannot specify `/'",
+            knowing("no Python answered on it within the time of the stage", loss="no python"),
+            "`ssh node2 echo here` must print `here` at once",
+        ),
+        (
+            none("rbash: restricted: cannot specify `/'"),
             "the account's shell there is a restricted one",
         ),
         (
-            "the command ended with code 1 and no Python answered: This account is currently not available.",
+            none("This account is currently not available."),
             "the account has no login shell there (nologin)",
         ),
         (
-            "the command ended with code 1 and no Python answered: This service allows sftp connections only.",
+            none("This service allows sftp connections only."),
             "sshd there starts a command of its own",
         ),
-        (
-            "the command ended with code 1 and no Python answered: SyntaxError: invalid syntax",
-            "give `--python PATH` with",
-        ),
+        (none("SyntaxError: invalid syntax"), "give `--python PATH` with"),
         (
             BadReply("node2", "FrameError: a frame's checksum does not match").reason,
             "look at what else writes to the output of our command there",
@@ -107,9 +117,9 @@ def test_nodes_that_were_not_reached_are_errors_of_every_check():
         ("the connection went silent", "log in by hand the same way (`ssh node2 true`)"),
     ],
 )
-def test_what_to_do_fits_the_reason(reason, fix):
-    """A node that is busy, or has no such Python, is logged in to well enough."""
-    run = healthy().unreached("node2", reason)
+def test_what_to_do_fits_the_reason(reason, fix, is_reworded):
+    """A node that is busy, or has no such Python, is logged in to well enough; in whatever words that is said."""
+    run = healthy().unreached("node2", reworded(reason) if is_reworded else reason)
     assert findings(check(raising(ValueError(), on=()), name=REACH_CHECK), run)[0].fix.startswith(fix)
 
 

@@ -6,10 +6,11 @@ import sys
 
 from preflight.hosts import parse_hosts
 from preflight.run import interpreters
+from preflight.said import knowing
 from preflight.transport import Reach
 from tests.measure.local import opened
 
-GONE = "cannot start /opt/nope/bin/python3: No such file or directory"
+GONE = knowing("cannot start /opt/nope/bin/python3: No such file or directory", loss="no such python")
 
 
 def test_the_python_of_the_node_that_has_torch_is_named():

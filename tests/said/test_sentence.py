@@ -9,7 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.said import Said, changed, is_of, joined, restored, said, sentences_of, stored, translated, value_in
+from preflight.said import (
+    Said,
+    changed,
+    is_of,
+    joined,
+    knowing,
+    leaves,
+    restored,
+    said,
+    sentences_of,
+    stored,
+    translated,
+    value_in,
+    values_in,
+)
 
 CALLED = said("the node calls itself {hostname}", "localhost")
 CHINESE = {
@@ -95,3 +109,23 @@ def test_a_value_is_never_a_template(one, other):
     text = said("{one} and {{}} {other}", one, other)
     assert text == f"{one} and {{}} {other}"
     assert translated(text, lambda _: "{other}{{ {one}", str) == f"{other}{{ {one}"
+
+
+def test_what_is_known_of_a_sentence_stands_in_no_word():
+    """It goes along where the sentence is copied, changed or said within another, and no reader sees it."""
+    faulty = knowing(said("GPU {index} is slow", "3"), about="slowdown", things=("3",))
+    whole = said("not measured: {error}", faulty)
+    assert whole == "not measured: GPU 3 is slow"
+    for text in (faulty, whole, pickle.loads(pickle.dumps(whole)), changed(whole, lambda text: text.replace("3", "4"))):
+        assert value_in(text, "about") == "slowdown"
+    assert in_chinese(faulty) == "GPU 3 is slow"
+    assert "slowdown" not in json.dumps(stored(whole))
+    assert knowing("", about="nothing") == ""
+
+
+def test_a_list_of_which_something_is_known_is_one_sentence():
+    """Whoever asks for what is known gets it with all of the list."""
+    both = knowing(joined(["a is down", "b is down"]), about="links")
+    assert list(sentences_of(joined([both, CALLED]))) == [both, CALLED]
+    assert list(values_in(joined([both, CALLED]), "about")) == ["links"]
+    assert list(leaves(said("{what}: {text}", "x", CALLED))) == ["x", "localhost"]

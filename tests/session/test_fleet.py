@@ -14,6 +14,7 @@ import pytest
 
 from preflight.errors import Busy, HostError, PreflightError, TimedOut, Unreachable
 from preflight.hosts import Host
+from preflight.said import values_in
 from preflight.session import fleet as fleets
 from preflight.session.connection import Session
 from preflight.session.fleet import Fleet
@@ -298,30 +299,38 @@ def test_what_a_login_says_on_standard_output_is_told(reached_by):
 
 
 @pytest.mark.parametrize(
-    ("startup", "said"),
+    ("startup", "said", "loss"),
     [
-        ('read gone; exec sh -c "$last"', "reads what is meant for Python"),
-        ("exec sh", "reads what is meant for Python"),
-        ("exec sh -c 'exec python-that-is-not-there'", "no Python could be started"),
+        ('read gone; exec sh -c "$last"', "reads what is meant for Python", "input taken"),
+        ("exec sh", "reads what is meant for Python", "input taken"),
+        ("exec sh -c 'exec python-that-is-not-there'", "no Python could be started", "no such python"),
         (
             "echo '/root/.bashrc: line 1: exec: zsh: not found' >&2; exit 127",
             "no Python answered: /root/.bashrc there starts zsh, which is not installed there",
+            "no python",
         ),
         (
             "echo '/etc/profile.d/shell.sh: line 3: /usr/bin/fish: No such file or directory' >&2; exit 127",
             "no Python answered: /etc/profile.d/shell.sh there starts /usr/bin/fish, which is not installed there",
+            "no python",
         ),
         (
             "echo '/root/.bashrc: line 2: /opt/env.sh: No such file or directory' >&2; exec python-that-is-not-there",
             "no Python could be started",
+            "no such python",
         ),
-        ("echo 'use the portal'", "the command ended with code 0 and no Python answered: use the portal"),
+        (
+            "echo 'use the portal'",
+            "the command ended with code 0 and no Python answered: use the portal",
+            "no python",
+        ),
     ],
 )
-def test_a_login_that_comes_to_no_python_is_told_by_what_it_does(reached_by, startup, said):
+def test_a_login_that_comes_to_no_python_is_told_by_what_it_does(reached_by, startup, said, loss):
     """A question, another shell, a forced command; none of them is a Python that ended."""
     made = reached_by(startup)
     assert said in str(made.failures["node1"])
+    assert [*values_in(made.failures["node1"].reason, "loss")] == [loss]
 
 
 def test_a_run_waits_for_another_of_its_user_and_says_so():

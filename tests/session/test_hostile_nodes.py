@@ -14,6 +14,7 @@ from preflight.collect import ending, files, subjects
 from preflight.hosts import Host
 from preflight.measure import blame, mesh, streams
 from preflight.options.options import Options
+from preflight.said import values_in
 from preflight.session.budget import POOL_BYTES
 from preflight.session.connection import SILENT_BEATS
 from preflight.session.fleet import Fleet
@@ -165,6 +166,7 @@ def test_a_node_that_falls_silent_for_good_is_lost_once(tmp_path, patience):
         fleet.close()
     silent = f"it has said nothing for {0.5 * patience * SILENT_BEATS:.0f} s, though asked"
     assert answers["files.silent"][1]["files"].missing == again["files.silent"][1]["ending"].missing == silent
+    assert [*values_in(answers["files.silent"][1]["files"].missing, "loss")] == ["mid-run"]
     assert answers["files.never"][1]["files"].missing == "no answer within the time limit of the call"
     assert again["files.never"][1] == answers["honest"][1] == again["honest"][1] == {}
     assert lost == {"files.silent"}

@@ -10,7 +10,7 @@ from preflight.facts.pci import PciFunction, without_domain_zeros
 from preflight.facts.subjects.gpus.status import GpuStatus
 from preflight.facts.subjects.gpus.topology import Topology
 from preflight.facts.value import NOT_REPORTED, Count, Missing, Text, Value, present
-from preflight.said import joined, said
+from preflight.said import joined, knowing, said
 
 
 class Links(NamedTuple):
@@ -227,7 +227,7 @@ class Gpus(Value, frozen=True, kw_only=True):
         """
         gpus = self.readable()
         down = [
-            f"GPU {gpu.index}: {gpu.links.text(gpu.noun_of_links)}"
+            _of_gpu(said("GPU {index}: {links}", gpu.index, gpu.links.text(gpu.noun_of_links)), gpu.index)
             for gpu in gpus
             if isinstance(gpu.links, Links)
             and gpu.links.inactive
@@ -238,12 +238,15 @@ class Gpus(Value, frozen=True, kw_only=True):
         up = {gpu.index: gpu.links.active for gpu in gpus if isinstance(gpu.links, Links) and not gpu.links.inactive}
         most = max(up.values(), default=0)
         down += [
-            said(
-                "GPU {index}: {count} {noun_of_links} are active, {most} on others",
+            _of_gpu(
+                said(
+                    "GPU {index}: {count} {noun_of_links} are active, {most} on others",
+                    index,
+                    count,
+                    gpus[0].noun_of_links,
+                    most,
+                ),
                 index,
-                count,
-                gpus[0].noun_of_links,
-                most,
             )
             for index, count in up.items()
             if count < most and (self.switches or gpus[0].is_on_a_baseboard)
@@ -261,3 +264,7 @@ class Gpus(Value, frozen=True, kw_only=True):
         if not self.readable():
             raise FactMissing("driver", "no GPU", "absent")
         return present(self.driver, "driver")
+
+
+def _of_gpu(words: str, index: int) -> str:
+    return knowing(words, things=(str(index),))

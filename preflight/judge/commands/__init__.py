@@ -2,16 +2,18 @@
 
     with_commands(finding, cluster) -> the finding, with a command for each node that has one
 
-A row is a function of one node, the cluster and the finding's words. It gives what to run there now, and what makes it
-last; where the facts lack the value it raises FactMissing, and the check's own words remain. Its key is the
-check, or the check and words of the message that it is for. Nothing here is ever run by preflight. Every value is
-quoted for the shell: a hostile name stays one word, and a name with invisible characters gives no command.
+A row is a function of one node, the cluster and a sentence of the finding. It gives what to run there now, and what
+makes it last; where the facts lack the value it raises FactMissing, and the check's own words remain. Its key is the
+check, or the check and what the sentence is ``about``: the row of a table that judged it. A word of the sentence is
+never read, only the values in it and those that are known of it. Nothing here is ever run by preflight. Every value
+is quoted for the shell: a hostile name stays one word, and a name with invisible characters gives no command.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from preflight.errors import FactMissing, NotApplicable
@@ -34,6 +36,7 @@ from preflight.judge.commands import (
 from preflight.judge.commands.tried import TRIED
 from preflight.judge.commands.words import Case, Row
 from preflight.ledger.findings import Command, Finding, Verdict
+from preflight.said import sentences_of, values_in
 
 MOST_PARTS = 16
 ROWS: Mapping[str, Row] = {
@@ -60,11 +63,11 @@ def with_commands(finding: Finding, cluster: Cluster) -> Finding:
     found: dict[Command, None] = {}
     nodes = cluster if finding.check in master.OF_ALL_NODES else cluster.among(finding.nodes)
     # Several rows of a check about the same nodes make one message.
-    for part in finding.message.split("; ")[:MOST_PARTS]:
-        rows = _rows(finding.check, part)
+    for sentence in islice(sentences_of(finding.message), MOST_PARTS):
+        rows = _rows(finding.check, sentence)
         worked_out: dict[str, Any] = {}
         for node in nodes if rows else ():
-            command = _command(rows, Case(node, cluster, part, worked_out))
+            command = _command(rows, Case(node, cluster, sentence, worked_out))
             if command is not None:
                 found[command] = None
     return replace(finding, commands=tuple(found)) if found else finding
@@ -82,8 +85,7 @@ def _command(rows: list[str], case: Case) -> Command | None:
     return None
 
 
-def _rows(check: str, words: str) -> list[str]:
-    """The rows of a check whose words are in the message, those for any words last."""
-    keys = [key.partition(": ") for key in ROWS]
-    asked = [key for key in keys if key[0] == check and key[2] in words]
-    return ["".join(key) for key in sorted(asked, key=lambda key: not key[2])]
+def _rows(check: str, sentence: str) -> list[str]:
+    """The row of a check for what the sentence is about, and the one for whatever it may be about."""
+    about = next(values_in(sentence, "about"), "")
+    return [row for row in (f"{check}: {about}", check) if row in ROWS]

@@ -54,8 +54,8 @@ def _leftover(case: Case) -> Remedy:
 
 
 def _as_the_others(case: Case) -> Remedy:
-    """The variable that the message begins with, as most other nodes have it; unset where they lack it."""
-    name = case.message.partition(":")[0]
+    """The variable that differs, as most other nodes have it; unset where they lack it."""
+    name = case.value("about")
     if not NAME.fullmatch(name):
         raise FactMissing("variable", f"{name} is no name")
     wanted = of_the_others(case, lambda node: node.value(name), f"{name} of the others")
@@ -64,7 +64,7 @@ def _as_the_others(case: Case) -> Remedy:
 
 def _apart(case: Case) -> Remedy:
     """The node's own rank; what names machines is best left to NCCL."""
-    name = case.message.partition("=")[0]
+    name = case.value("name")
     if name in ("NODE_RANK", "GROUP_RANK"):
         return exported(**{name: str(case.node.index)})
     return without(case.node, name)
@@ -72,12 +72,11 @@ def _apart(case: Case) -> Remedy:
 
 def _as_typed(case: Case) -> Remedy:
     """What people's shells have, for the job that a launcher starts."""
-    environment = case.node.environment
-    names = re.findall(r"(?:^|; )([A-Za-z_][A-Za-z0-9_]*): ", case.message)
-    values = {name: next(iter(found.values())) for name in names if (found := environment.only_typed(name))}
-    if not values:
+    name = case.value("name")
+    found = case.node.environment.only_typed(name)
+    if not found or not NAME.fullmatch(name):
         raise FactMissing("variables", "no shell has another value")
-    return exported(**values)
+    return exported(**{name: next(iter(found.values()))})
 
 
 def _no_proxy(case: Case) -> Remedy:
@@ -96,9 +95,8 @@ def _with_every_node(case: Case, excepted: str) -> Remedy:
 
 
 def _switched_off(case: Case) -> Remedy:
-    """The variable that the message names with its value, as what keeps NCCL from a fast way."""
-    names = [name for name in re.findall(r"\b(NCCL_[A-Z0-9_]+)=", case.message) if case.node.has_variable(name)]
-    return without(case.node, *dict.fromkeys(names))
+    """The variables that keep NCCL from a fast way."""
+    return without(case.node, *(name for name in case.value("variables") if case.node.has_variable(name)))
 
 
 ROWS: dict[str, Row] = {

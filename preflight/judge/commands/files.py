@@ -43,7 +43,7 @@ def _mount_of(node: NodeFacts, path: str) -> Mount:
 
 def _mounted(case: Case) -> Remedy:
     """The file system that the others have at the shared path."""
-    path = case.message.partition(": ")[0]
+    path = case.value("path")
     mount = of_the_others(case, lambda node: _mount_of(node, path), f"mount of {path}")
     if any(held.path == mount.path and held.source == mount.source for held in case.node.files.mounts):
         raise FactMissing("mount", "it is mounted here too")
@@ -65,7 +65,7 @@ def _tokens(case: Case) -> Remedy:
 
 def _copied(case: Case) -> Remedy:
     """Copy from a node that has what most have, as its peers reach it."""
-    path = case.message.partition(": ")[0]
+    path = case.value("about")
 
     def of(node: NodeFacts) -> Same:
         for same in node.files.same:

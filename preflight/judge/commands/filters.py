@@ -13,8 +13,6 @@ import shlex
 from preflight.errors import FactMissing
 from preflight.judge.commands.words import Case, Remedy, Row, sudo
 
-# As the view of the mesh, and the check of the node itself, name a rule.
-TOLD = re.compile(r"(nft|iptables|ufw|firewalld) on (\S+), ([^:]+): ")
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 FAMILIES = {"inet": (4, 6), "ip": (4,), "ip6": (6,)}
 
@@ -30,10 +28,9 @@ def _subnet(case: Case) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 def _let_in(case: Case) -> Remedy:
     """One more rule at the head of the chain that holds the one that was found, unless it is there."""
-    found = TOLD.match(case.message)
-    if found is None or found[2] != case.node.name:
+    if case.value("name") != case.node.name:
         raise FactMissing("rule", "no rule of this node is known")
-    tool, _, place = found.groups()
+    tool, place = case.value("about"), case.value("place")
     subnet, root = _subnet(case), sudo(case.node)
     words = place.split()
     if not all(map(NAME.fullmatch, words)):
@@ -71,7 +68,7 @@ def _let_in_itself(case: Case) -> Remedy:
 
 
 ROWS: dict[str, Row] = {
-    f"{check}: {tool} on": row
+    f"{check}: {tool}": row
     for check, row in (
         ("mesh.every_node_reaches_every_other_on_random_ports", _let_in),
         ("mesh.every_node_reaches_the_port_of_rank_0", _let_in),

@@ -19,11 +19,11 @@ PERSISTENT = ("systemctl", "enable", "--now", "nvidia-persistenced")
 
 
 def _indexes(case: Case) -> list[str]:
-    """The GPUs that the message names: "GPU 3, 5: ..."; those of the node where it names none."""
-    found = [index for named in re.findall(r"GPU (\d+(?:, \d+)*)", case.message) for index in named.split(", ")]
-    if found:
-        return found
-    return [str(gpu.index) for gpu in case.node.gpu.readable()]
+    """The GPUs that show the fault; those of the node where it is the node's."""
+    try:
+        return list(case.value("things"))
+    except FactMissing:
+        return [str(gpu.index) for gpu in case.node.gpu.readable()]
 
 
 def _each(*words: str, lasting: str = "") -> Row:
@@ -48,6 +48,15 @@ def _service(name: str) -> Row:
 
 def _reboot(case: Case) -> Remedy:
     return Remedy(as_root(case.node, "systemctl", "reboot"))
+
+
+def _recovery(case: Case) -> Remedy:
+    """What the driver itself asks for."""
+    asked: dict[str, Row] = {"Reset": RESET, "Reboot": _reboot}
+    action = case.value("action")
+    if action not in asked:
+        raise FactMissing("command", f"none does what the driver calls {action}")
+    return asked[action](case)
 
 
 def _reload(case: Case) -> Remedy:
@@ -159,35 +168,33 @@ BROKEN, SLOWED = "gpu.none_is_broken", "gpu.none_is_held_back"
 IMEX = "gpu.imex_joins_an_nvlink_domain"
 SAME = "gpu.settings_are_the_same_on_every_node"
 ROWS: dict[str, Row] = {
-    "gpu.devices_are_readable: version mismatch": _reload,
     "gpu.devices_are_readable": _reload,
     "gpu.every_gpu_on_the_bus_is_listed": _load,
     "gpu.visible_devices_exist": _visible,
-    "gpu.count_is_the_same_on_every_node: that the job sees": _visible,
-    "gpu.model_is_the_same_on_every_node: MIG": _whole,
+    "gpu.count_is_the_same_on_every_node: number of GPUs that the job sees": _visible,
+    "gpu.model_is_the_same_on_every_node": _whole,
     "gpu.none_is_partitioned": _whole,
-    f"{BROKEN}: could not be corrected": RESET,
-    f"{BROKEN}: is pending": RESET,
-    f"{BROKEN}: asks for a reset": RESET,
-    f"{BROKEN}: asks for: Reset": RESET,
-    f"{BROKEN}: asks for: Reboot": _reboot,
-    f"{BROKEN}: NVLink fabric: ": _service("nvidia-fabricmanager"),
-    f"{BROKEN}: it joined the NVLink fabric with an error": _service("nvidia-fabricmanager"),
-    f"{BROKEN}: fabric is unhealthy": RESET,
+    f"{BROKEN}: uncorrected memory errors": RESET,
+    f"{BROKEN}: pending remapping of memory rows": RESET,
+    f"{BROKEN}: pending retirement of memory pages": RESET,
+    f"{BROKEN}: request for a reset": RESET,
+    f"{BROKEN}: recovery action": _recovery,
+    f"{BROKEN}: NVLink fabric": _service("nvidia-fabricmanager"),
+    f"{BROKEN}: health of the NVLink fabric": RESET,
     f"{BROKEN}: compute mode": _each("-c", "0"),
-    f"{SLOWED}: compute mode": _each("-c", "0"),
+    f"{SLOWED}: exclusive compute mode": _each("-c", "0"),
     f"{SLOWED}: power limit": _power,
-    f"{SLOWED}: after a reboot": _reboot,
-    f"{SLOWED}: after a reset": RESET,
-    f"{SLOWED}: is pending": RESET,
+    f"{SLOWED}: ECC": _reboot,
+    f"{SLOWED}: MIG": RESET,
+    f"{SLOWED}: repair of memory": RESET,
     f"{SAME}: power limit": _same_power,
     f"{SAME}: persistence mode": _persistence,
     f"{SAME}: ECC": _ecc,
     "gpu.fabric_manager_runs_where_it_is_needed": _service("nvidia-fabricmanager"),
     "gpu.nvlinks_are_up": RESET,
-    f"{IMEX}: nvidia-imex does not run": _service("nvidia-imex"),
-    f"{IMEX}: no channel of IMEX": lambda case: Remedy(as_root(case.node, "nvidia-modprobe", "-c", "0")),
-    f"{IMEX}: its IMEX is not ready": lambda case: Remedy(as_root(case.node, "systemctl", "restart", "nvidia-imex")),
+    f"{IMEX}: daemon of IMEX": _service("nvidia-imex"),
+    f"{IMEX}: channel of IMEX": lambda case: Remedy(as_root(case.node, "nvidia-modprobe", "-c", "0")),
+    f"{IMEX}: state of IMEX": lambda case: Remedy(as_root(case.node, "systemctl", "restart", "nvidia-imex")),
     "gpu.kernel_log_tells_of_no_broken_gpu": _logged,
     "gpu.acs_leaves_peer_to_peer_alone": _acs,
     "gpu.no_other_program_uses_them": _users,

@@ -121,14 +121,14 @@ def _same_governor(case: Case) -> Remedy:
 AT_ITS_BEST = "kernel.node_is_at_its_best"
 SAME = "kernel.settings_are_the_same_on_every_node"
 ROWS: dict[str, Row] = {
-    f"{AT_ITS_BEST}: CPU governor powersave": _governor("performance"),
-    f"{AT_ITS_BEST}: set aside for huge pages": lambda case: _hugepages(case.node, 0),
-    f"{AT_ITS_BEST}: of the bond": _bond,
-    f"{AT_ITS_BEST}: the bond has": _bond,
+    f"{AT_ITS_BEST}: CPU governor": _governor("performance"),
+    f"{AT_ITS_BEST}: huge pages": lambda case: _hugepages(case.node, 0),
+    f"{AT_ITS_BEST}: bond members": _bond,
+    f"{AT_ITS_BEST}: members of bonds": _bond,
     f"{SAME}: CPU governors": _same_governor,
     f"{SAME}: transparent huge pages": _transparent,
-    f"{SAME}: memory set aside": _same_hugepages,
+    f"{SAME}: memory set aside for huge pages": _same_hugepages,
     f"{SAME}: swap": _swap,
-    f"{SAME}: boot options": _same_options,
+    f"{SAME}: boot options for devices": _same_options,
     "gpu.iommu_leaves_peer_to_peer_alone": _translates,
 }

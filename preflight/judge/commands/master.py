@@ -26,7 +26,7 @@ VARIABLES = ("MASTER_ADDR", "MASTER_PORT")
 
 def _same(case: Case) -> Remedy:
     """The variable that differs: the first node's own address; the port that most nodes have, or the first one's."""
-    name = case.message.partition(":")[0]
+    name = case.value("about")
     if name not in VARIABLES:
         raise FactMissing("variable", f"{name} is none of rank 0's place")
     if name == "MASTER_ADDR":

@@ -27,7 +27,6 @@ from preflight.said import said
 # What netplan's own paths are made of without a second kind of quotes.
 PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 
 
 def _mtu(case: Case) -> Remedy:
@@ -144,10 +143,9 @@ def _is_shared(network: Network, case: Case) -> bool:
 
 
 def _named(case: Case) -> Remedy:
-    """Those of both variables that the message speaks of, with the right interface; NCCL's `=` takes it exactly."""
-    name = right_interface(case).name
-    asked = [variable for variable in NAMES if f"{variable}=" in case.message] or list(NAMES)
-    return exported(**{variable: f"={name}" if variable.startswith("NCCL") else name for variable in asked})
+    """The variable that matches no interface, with the right one; NCCL's `=` takes it exactly."""
+    name, variable = right_interface(case).name, case.value("variable")
+    return exported(**{variable: f"={name}" if variable.startswith("NCCL") else name})
 
 
 def _both(case: Case) -> Remedy:

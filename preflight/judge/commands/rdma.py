@@ -22,6 +22,7 @@ from preflight.judge.commands.words import (
     of_the_others,
     sudo,
 )
+from preflight.said import values_in
 from preflight.tables import gids
 from preflight.tables.rdma import parity
 
@@ -30,12 +31,12 @@ LARGEST_MTU = 4096
 FRAMES_FOR_LARGEST = 4200  # what a netdev's MTU has to be for 4096 bytes with their headers
 
 
-def _hca(case: Case) -> str:
-    """The port that the message begins with or speaks of: "mlx5_3:1"."""
-    found = [hca.name for hca in fabric.hcas(case.node.rdma) if hca.name in case.message]
-    if not found:
+def _hca(case: Case, field: str = "name") -> str:
+    """The port that differs, of those that the node has: "mlx5_3:1"."""
+    name: str = case.value(field)
+    if name not in (hca.name for hca in fabric.hcas(case.node.rdma)):
         raise FactMissing("port", "the node has none of that name")
-    return max(found, key=len)
+    return name
 
 
 def _netdev(case: Case, name: str) -> str:
@@ -97,9 +98,9 @@ def _gid(case: Case) -> Remedy:
 
 
 def _common_subnets(case: Case) -> dict[str, str]:
-    """Port -> the subnet that the message says most nodes have."""
-    name, _, reported = case.message.removeprefix("subnet of the chosen GID of ").partition(": ")
-    return {name: reported.partition(" on ")[0]} if case.message.startswith("subnet of the chosen GID") else {}
+    """Port -> the subnet that most nodes have, where it is that what differs."""
+    found: dict[str, str] = next(values_in(case.sentence, "subnets"), {})
+    return found
 
 
 def _up(case: Case) -> Remedy:
@@ -122,7 +123,8 @@ def _driver(case: Case) -> Remedy:
 def _opened(case: Case) -> Remedy:
     if case.node.identity.context == "container":
         raise FactMissing("devices", "the container is given them where it starts")
-    if "ermission" in case.message or "EACCES" in case.message:
+    error = case.value("error")  # as the node itself gave it
+    if "ermission" in error or "EACCES" in error:
         rule = 'KERNEL=="uverbs*", MODE="0666"'
         lasting = as_file(case.node, "/etc/udev/rules.d/90-preflight-rdma.rules", rule)
         return Remedy(f"{sudo(case.node)}chmod a+rw /dev/infiniband/uverbs*", lasting)
@@ -177,10 +179,8 @@ def _partition(case: Case) -> Remedy:
 
 def _flow_control(case: Case) -> Remedy:
     """The setting that differs, as the others have it, by the tool or file of its driver."""
-    key = case.message.removeprefix("flow control of ").partition(": ")[0]
-    words = next((words for words in parity.FLOW_CONTROL.values() if f": {words}" in case.message), "")
-    hca = _hca(case)
-    netdev, setting = _netdev(case, hca), f"{key}: {words}"
+    hca, words = _hca(case, "port"), parity.FLOW_CONTROL[case.value("setting")]
+    netdev, setting = _netdev(case, hca), f"{hca}: {words}"
     wanted = of_the_others(case, lambda node: parity.flow_control(node)[setting], setting)
     if isinstance(wanted, Missing):
         raise FactMissing(setting, wanted.missing)
@@ -234,12 +234,12 @@ ROWS: dict[str, Row] = {
     "rdma.active_mtu_is_enough_for_device_initiated_traffic": _large_mtu,
     "rdma.partition_is_the_same_on_every_node": _partition,
     "rdma.flow_control_is_the_same_on_every_node": _flow_control,
-    f"{CHOICE}: iWARP": _iwarp,
+    f"{CHOICE}: protocol of the adapters": _iwarp,
     f"{CHOICE}: NCCL_IGNORE_NET_MISMATCH": lambda case: without(case.node, "NCCL_IGNORE_NET_MISMATCH"),
-    f"{CHOICE}: InfiniBand and Ethernet ports": _usable,
-    f"{CHOICE}: others of its board": _fast,
-    f"{CHOICE}: NCCL takes row": _gid,
-    f"{CHOICE}: takes GID 0": _gid,
+    f"{CHOICE}: link layers of the ports": _usable,
+    f"{CHOICE}: rates of like adapters": _fast,
+    f"{CHOICE}: GID that NCCL chooses": _gid,
+    f"{CHOICE}: GID index of old NCCL": _gid,
     "rdma.devices_have_the_same_names_on_every_node": _own,
     "rdma.adapters_reach_gpu_memory": _peermem,
 }

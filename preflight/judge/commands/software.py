@@ -21,7 +21,7 @@ from preflight.judge.commands.words import (
     wanted_here,
 )
 from preflight.knowledge.versions import is_within
-from preflight.said import said
+from preflight.said import said, values_in
 from preflight.tables import packages
 from preflight.tables.gpus import readiness
 
@@ -130,8 +130,8 @@ def _library(name: str) -> Row:
 
 
 def _companion(case: Case) -> Remedy:
-    """The package that the message begins with, as most others have it."""
-    package = case.message.partition(":")[0]
+    """The package that differs, as most others have it."""
+    package = case.value("about")
     if not counted(case, lambda node: package in node.software.packages, f"whether there is {package}")[True]:
         raise FactMissing(package, "it is no package")
     wanted = wanted_here(case, lambda node: node.software.packages.get(package, ""), f"{package} of the others")
@@ -232,13 +232,13 @@ def _older_cuda(case: Case) -> Remedy:
 
 def _fitting_cuda(case: Case) -> Remedy:
     """torch for a CUDA that has code for the GPU, and that the driver of the node runs where that is known."""
-    wanted = re.search(r"needs CUDA ([<>=0-9.,]+)", case.message)
+    wanted = list(values_in(case.sentence, "wanted"))
     if not wanted:
         raise FactMissing("CUDA", "which one has code for the GPU is not known")
     most = case.node.gpu.cuda_driver
     for cuda in WHEELS_OF_CUDA:
         runs = isinstance(most, Missing) or readiness.driver_runs(cuda_of_driver=most, cuda_of_torch=cuda)
-        if runs and is_within(cuda, wanted[1]):
+        if runs and all(is_within(cuda, one) for one in wanted):
             return pip(case.node, "--force-reinstall", "torch", "--index-url", f"{INDEX}/cu{cuda.replace('.', '')}")
     raise FactMissing("torch", "none has code for the GPU and runs with the driver")
 
@@ -247,6 +247,8 @@ VERSIONS = "software.versions_are_the_same_on_every_node"
 ROWS: dict[str, Row] = {
     "software.torch_is_installed": _missing_torch,
     f"{VERSIONS}: torch": _torch,
+    f"{VERSIONS}: CUDA runtime of torch": _torch,
+    f"{VERSIONS}: ROCm of torch": _torch,
     f"{VERSIONS}: cuDNN": _library("cudnn"),
     f"{VERSIONS}: NCCL": _library("nccl"),
     "bench.every_rank_maps_the_same_nccl": _library("nccl"),

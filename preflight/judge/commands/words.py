@@ -1,4 +1,4 @@
-"""How is a command of a node written, and what is a row that gives one told?"""
+"""How is a command of a node written, and what is a row that gives one asked with?"""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.peers import Route
+from preflight.said import value_in
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One node that a finding blames, among the others, and the finding's words.
+    """One node that a finding blames, among the others, and a sentence of the finding, of which only values are read.
 
     ``worked_out`` is what one node's row has found of all nodes, for those of the other nodes: where every one of
     thousands is blamed, each would else look at each.
@@ -27,7 +28,7 @@ class Case:
 
     node: NodeFacts
     cluster: Cluster
-    message: str
+    sentence: str
     worked_out: dict[str, Any] = field(default_factory=dict)
 
     def once(self, what: str, work: Callable[[], T]) -> T:
@@ -36,6 +37,13 @@ class Case:
             self.worked_out[what] = work()
         found: T = self.worked_out[what]
         return found
+
+    def value(self, name: str) -> Any:
+        """What the sentence holds under a name, shown or not. Raises FactMissing where it holds nothing."""
+        try:
+            return value_in(self.sentence, name)
+        except KeyError:
+            raise FactMissing(name, "the finding does not have it", "absent") from None
 
     @property
     def peers(self) -> list[tuple[NodeFacts, Route]]:

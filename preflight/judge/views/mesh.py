@@ -14,7 +14,7 @@ from preflight.facts.value import Missing, present
 from preflight.hosts import fold
 from preflight.results import Edge, Filter, Mesh, Rendezvous, Way
 from preflight.said import joined, said
-from preflight.tables.network.filters import may_match
+from preflight.tables.network.filters import may_match, shown
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 REASONS = {
@@ -100,9 +100,7 @@ class MeshView:
         addresses = _address(self.cluster[edge.source]), _address(self.cluster[edge.target])
         ends = {"input": edge.target, "output": edge.source}
         return [
-            Cause(
-                name, said("{tool} on {name}, {place}: {rule}", rule.tool, name, rule.place, rule.rule), DROPPED[packet]
-            )
+            Cause(name, shown(rule.tool, name, rule.place, rule.rule), DROPPED[packet])
             for packet in PACKETS.get(edge.reason, ())
             for hook, name in (_reversed(ends) if packet == "answer" else ends).items()
             for rule in self.result.filters.get(name, ())
@@ -164,16 +162,17 @@ class MeshView:
         causes: dict[str, str] = {}  # a rule is told once, whatever else it drops
         for cause in (cause for edge in edges for cause in self._causes(edge)):
             causes[cause.words] = min(causes.get(cause.words, cause.drops), cause.drops)
-        return said(
-            "on random ports {parts}: {reasons}; one of them: {source} to {target} port {port}{detail}{words}",
+        message = said(
+            "on random ports {parts}: {reasons}; one of them: {source} to {target} port {port}{detail}",
             joined(parts),
             reasons,
             one.source,
             one.target,
             one.port,
             detail,
-            "".join((f"; {words}{drops}" for words, drops in list(causes.items())[:MOST_CAUSES])),
         )
+        told = [said("{words}{drops}", words, drops) for words, drops in list(causes.items())[:MOST_CAUSES]]
+        return joined([message, *told])
 
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)
@@ -299,15 +298,13 @@ def blames_of_port(found: Rendezvous) -> list[Blame]:
         if not guilty:
             guilty = [found.node] if len(sources) == found.tried else sources
         rules = [
-            said("{tool} on {name}, {place}: {rule}", rule.tool, name, rule.place, rule.rule)
-            for name in guilty
-            for rule in found.filters.get(name, ())
+            shown(rule.tool, name, rule.place, rule.rule) for name in guilty for rule in found.filters.get(name, ())
         ]
         port = said("port {port} of {node} ({address})", found.port, found.node, found.address)
         message = said("{whose} {port}, where rank 0 will listen: {REASONS}", whose, port, REASONS[edges[0].reason])
         if rules:
-            message += f"; {'; '.join(rules[:3])}"
+            message = joined([message, *rules[:3]])
         elif reason == "filtered":
-            message += f"; {edges[0].detail}" if edges[0].detail else ""
+            message = joined([message, *[edges[0].detail] * bool(edges[0].detail)])
         blames.append(Blame(message, nodes=guilty))
     return blames

@@ -14,7 +14,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
 from preflight.results import Bench, Transport
-from preflight.said import said
+from preflight.said import knowing, said
 
 ADDS_UP = ("H100", "H200", "H800", "H20", "GH200", "B100", "B200", "B300", "GB200", "GB300")  # with NVSwitch: NVLS
 OFF = ("0", "false", "no")
@@ -174,7 +174,10 @@ class NcclView:
             is_asked = True
             lost = next((one.lost_plugin for one in used if one.lost_plugin and one.network in ("IB", "Socket")), "")
             if lost:
-                message = said("{wanted}, and NCCL took {network}: {lost}", wanted, used[0].network, lost)
+                message = knowing(
+                    said("{wanted}, and NCCL took {network}: {lost}", wanted, used[0].network, lost),
+                    variables=(wanted.partition("=")[0],),
+                )
                 blames.append(Blame(message, nodes=[name]))
         if not is_asked:
             raise NotApplicable("no variable asks for a network plugin of NCCL")
@@ -191,7 +194,9 @@ class NcclView:
             if detours:
                 message = said("GPUs that NVLink joins talked over {named}", _named(detours))
                 off = [v for v in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") if self.cluster[name].value(v)]
-                message += f" ({', '.join(f'{v}={self.cluster[name].value(v)}' for v in off)})" if off else ""
+                if off:
+                    values = ", ".join(f"{v}={self.cluster[name].value(v)}" for v in off)
+                    message = knowing(said("{message} ({values})", message, values), variables=tuple(off))
                 blamed.setdefault(message, []).append(name)
         return [Blame(message, nodes=nodes) for message, nodes in blamed.items()]
 
@@ -221,7 +226,8 @@ class NcclView:
         if not can or self._ranks(name) < node.gpu_count():
             return None
         if node.value("NCCL_NVLS_ENABLE").lower() in OFF:  # then NCCL does not look, and says nothing of it
-            return "NCCL_NVLS_ENABLE=0: the switches do not add up", "unset NCCL_NVLS_ENABLE"
+            words = knowing("NCCL_NVLS_ENABLE=0: the switches do not add up", variables=("NCCL_NVLS_ENABLE",))
+            return words, "unset NCCL_NVLS_ENABLE"
         if "not available" not in (one.nvls for one in used):
             return None
         return "the switches could add up (NVLS), and NCCL says they cannot", PARITY[3].fix
@@ -285,7 +291,8 @@ def _without_gpudirect(node: NodeFacts, used: list[Transport]) -> tuple[str, str
         return None
     words = said("NCCL went over {named} through the host's memory, though {could} is there", _named(ways), could)
     level = node.value("NCCL_NET_GDR_LEVEL")
-    words += f" (NCCL_NET_GDR_LEVEL={level})" if level else ""
+    if level:
+        words = knowing(said("{words} (NCCL_NET_GDR_LEVEL={level})", words, level), variables=("NCCL_NET_GDR_LEVEL",))
     return words, (
         "unset NCCL_NET_GDR_LEVEL; switch off ACS and IOMMU translation (`lspci -vvv | grep ACSCtl`), and look for "
         "GPU Direct RDMA in logs/ of this run"

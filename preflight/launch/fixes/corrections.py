@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from preflight.ledger.findings import Edit, Finding, Where
-from preflight.said import joined, said
+from preflight.said import joined, said, values_in
 
 Lines = Mapping[str, list[str]]
 Editor = Callable[[Finding, Where, str], "str | None"]
 ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\S*)")
 WRITTEN = r"(\"[^\"\n]*\"|'[^'\n]*'|[^\s;\"'&|)\\]*)"  # a value as a shell takes it
-NUMBER = re.compile(r"(?<![\w.$])-?\d+(?![\w.])")
 
 
 def with_edits(finding: Finding, lines: Lines) -> Finding:
@@ -77,11 +77,15 @@ def port(finding: Finding, _where: Where, line: str) -> str | None:
     """Another number; or a number in the place of what every node works out for itself."""
     if finding.fix.startswith("$(("):
         return None  # worked out, and to be worked out in another way
-    number = NUMBER.search(re.sub(r"^\S+ ", "", finding.message))
-    expression = re.match(r"the port (.*) comes out different", finding.message)
-    if expression:
-        return _once_raw(line, expression[1], "29500")
-    return _once(line, number[0], "29500") if number else None
+    expression, number = _held(finding, "expression"), _held(finding, "value")
+    if expression is not None:
+        return _once_raw(line, expression, "29500")
+    return _once(line, str(number), "29500") if number is not None else None
+
+
+def _held(finding: Finding, *names: str) -> Any:
+    """What a message holds under one of these names, shown or not; None where it holds nothing."""
+    return next((value for name in names for value in values_in(finding.message, name)), None)
 
 
 def _once_raw(line: str, old: str, new: str) -> str | None:
@@ -94,9 +98,9 @@ def _once_raw(line: str, old: str, new: str) -> str | None:
 
 def rendezvous_id(finding: Finding, _where: Where, line: str) -> str | None:
     """One id in the place of what comes out different on every node."""
-    found = re.match(r"--rdzv_id (.*) (?:comes out different|holds only)", finding.message)
+    found = _held(finding, "expression")
     right = re.match(r"--rdzv_id=([\w$]+)", finding.fix)
-    return _once_raw(line, found[1], right[1]) if found and right else None
+    return _once_raw(line, found, right[1]) if found and right else None
 
 
 def variable(finding: Finding, _where: Where, line: str) -> str | None:
@@ -119,8 +123,8 @@ GUESSED = ("eth0", "mlx5_0", "...")  # of the values in a fix, those that only s
 
 def export(finding: Finding, _where: Where, line: str) -> str | None:
     """``export`` before the assignment."""
-    name = finding.message.split(" ", 1)[0]
-    found = re.match(rf"(\s*){re.escape(name)}=", line)
+    name = _held(finding, "name", "hidden")
+    found = re.match(rf"(\s*){re.escape(name)}=", line) if name else None
     return f"{found[1]}export {line.lstrip()}" if found else None
 
 
@@ -135,31 +139,30 @@ def directive(finding: Finding, _where: Where, line: str) -> str | None:
 
 def rank(finding: Finding, _where: Where, line: str) -> str | None:
     """The only rank that is free for the second of two files."""
-    taken, free = re.search(r" (\d+) is given 2 times", finding.message), re.search(r": (\d+)$", finding.fix)
-    return _once(line, taken[1], free[1]) if taken and free else None
+    taken, free = _held(finding, "taken"), re.search(r": (\d+)$", finding.fix)
+    return _once(line, str(taken), free[1]) if free and _held(finding, "where") == 2 else None
 
 
 def batch(finding: Finding, _where: Where, line: str) -> str | None:
     """The product in the place of a figure that is none."""
-    right = re.fullmatch(r"train_batch_size: (\d+)", finding.fix)
+    product = _held(finding, "product")
     found = re.search(r"(\"train_batch_size\"\s*:\s*)(\d+)", line)
-    is_product = "DeepSpeed stops" in finding.message and " is not " in finding.message
-    return line.replace(found[0], f"{found[1]}{right[1]}") if right and found and is_product else None
+    return line.replace(found[0], f"{found[1]}{product}") if found and product is not None else None
 
 
 def user(finding: Finding, _where: Where, line: str) -> str | None:
     """The host without ``user@``."""
-    found = re.search(r"'(\S+@\S+)'", finding.message)
-    return _once_raw(line, found[1], found[1].rpartition("@")[2]) if found else None
+    address = _held(finding, "value") or ""
+    return _once_raw(line, address, address.rpartition("@")[2]) if "@" in address else None
 
 
 def majority(finding: Finding, where: Where, line: str) -> str | None:
     """What most of the files say, in those that do not."""
-    reported = re.findall(r"(?:^[^:]*: |; )(\S+) in ((?:\S+:\d+(?:, )?)+)", finding.message)
-    counts = sorted(((place.count(":"), value) for value, place in reported), reverse=True)
+    held: Mapping[str, list[Where]] = _held(finding, "held") or {}
+    counts = sorted(((len(places), value) for value, places in held.items()), reverse=True)
     if len(counts) < 2 or counts[0][0] <= sum(count for count, _ in counts[1:]):
         return None
-    mine = next((value for value, place in reported if f"{where.file}:{where.line}" in place.split(", ")), "")
+    mine = next((value for value, places in held.items() if where in places), "")
     return line if mine == counts[0][1] else _once(line, mine, counts[0][1])
 
 

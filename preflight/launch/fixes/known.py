@@ -8,12 +8,22 @@ from collections.abc import Iterator
 from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.launch.fixes.pasted import command_at
-from preflight.launch.plan import LaunchFiles
+from preflight.launch.plan import ADDRESS_OF_ENDPOINT, LaunchFiles
 from preflight.ledger.findings import Finding
-from preflight.said import said
+from preflight.said import knowing, said, values_in
 
-HOLE = re.compile(r"<(?:the )?(?:address of (?:rank 0's node|node 0)|head's address)(?:, as `[^`]*` prints it there)?>")
-OF_ENDPOINT = "the address of --rdzv_endpoint: "
+HOLE = re.compile(r"<[^<>]*>")
+# The rules whose fixes leave one thing open: the address of rank 0's node.
+ASKING = frozenset(
+    {
+        "launch.master_address_is_an_address",
+        "launch.master_address_is_given",
+        "launch.master_address_leads_to_rank_0",
+        "launch.ray_nodes_meet",
+        "launch.ray_start_is_accepted",
+    }
+)
+OF_ENDPOINT = f"{ADDRESS_OF_ENDPOINT}: "
 # A variable that a script sets, and whose name says that it leads to rank 0: MASTER_ADDR, head_node_ip, MAIN_HOST.
 LEADS = re.compile(
     r"(?m)^[ \t]*(?:export[ \t]+)?((?:master|head|main|leader|rdzv|rank_?0|first)\w*)=(?!\()"
@@ -21,13 +31,11 @@ LEADS = re.compile(
     re.IGNORECASE,
 )
 IS_ADDRESS = re.compile(r"(addr|address|ip|host|hostname|node|name)$", re.IGNORECASE)
-DIFFERS = re.compile(r"(.*) differs: (.*)")
-VALUE = re.compile(r"(\S+) in \S+:\d+")
 
 
 def ways(finding: Finding, files: LaunchFiles, cluster: Cluster | None) -> Iterator[str]:
     """The fixes of a finding that may be meant, in the order in which they are to be tried."""
-    hole = HOLE.search(finding.fix)
+    hole = HOLE.search(finding.fix) if finding.check in ASKING else None
     for address in _addresses(finding, files, cluster) if hole else ():
         yield from _with_address(finding, hole[0] if hole else "", address, files)
     if finding.check == "launch.every_node_is_started" and STARTER.match(finding.fix):
@@ -36,10 +44,10 @@ def ways(finding: Finding, files: LaunchFiles, cluster: Cluster | None) -> Itera
     if finding.fix.startswith("srun bash -c '"):
         yield from _in_the_task(finding, files)
     yield finding.fix
-    differs = DIFFERS.fullmatch(finding.message)
-    if differs and finding.fix.endswith(" in every file"):
-        name = finding.fix.removesuffix(" in every file").rpartition(": ")[0]
-        yield from (said("{name}: {value} in every file", name, value) for value in VALUE.findall(differs[2]) if name)
+    name = next(values_in(finding.fix, "name"), "")
+    for value in next(values_in(finding.message, "held"), ()) if name else ():
+        words = f"{name}: {value}"
+        yield knowing(said("{name}: {strip} in every file", name, value), everywhere=words)
 
 
 # What is set in front of a command, and what may stand there that no starter can run.
@@ -50,7 +58,6 @@ NO_COMMAND = re.compile(
 STARTER = re.compile(r"(?P<by>srun|mpiexec -n \d+ --ppn 1|blaunch -z \"[^\"]*\") ")
 OF_A_TASK = re.compile(r"\$(?=\{?SLURM_(?:NODEID|PROCID|LOCALID)\b)")
 RANK = re.compile(r"(--(?:node|machine)[_-]rank)[= ]\S+")
-OF_NODES = re.compile(r"the first of (\d+) nodes")
 
 
 BY_SRUN = re.compile(r"(.*?\bsrun\s(?:.*?\s)?)((?:\S*/)?(?:torchrun|accelerate|python[\d.]*)\s.*)", re.DOTALL)
@@ -79,7 +86,7 @@ TASKS_OWN = r"\\$"
 def _started(finding: Finding, files: LaunchFiles) -> Iterator[str]:
     """The user's own command behind what starts it on every node; a number of a task is left to the task's shell."""
     where = finding.where[0]
-    by, count = STARTER.match(finding.fix), OF_NODES.search(finding.message)
+    by, count = STARTER.match(finding.fix), next(values_in(finding.message, "value"), None)
     numbers = command_at(files.texts.get(where.file, "").split("\n"), where.line)
     lines = [files.texts.get(where.file, "").split("\n")[number - 1].strip() for number in sorted(numbers)]
     prefix, command = PREFIX.fullmatch(" ".join(line.removesuffix("\\").strip() for line in lines)).groups()  # type: ignore[union-attr]
@@ -88,7 +95,7 @@ def _started(finding: Finding, files: LaunchFiles) -> Iterator[str]:
     if by["by"] != "srun":
         yield f"{prefix}{by['by']} {command}"
         return
-    for start in ("srun", f"srun --ntasks={count[1]} --ntasks-per-node=1"):
+    for start in ("srun", f"srun --ntasks={count} --ntasks-per-node=1"):
         if not OF_A_TASK.search(command):
             yield f"{prefix}{start} {command}"
         own = RANK.sub(r"\1=$SLURM_NODEID", command)

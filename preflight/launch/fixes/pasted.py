@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from preflight.ledger.findings import Edit, Finding, Where
-from preflight.said import said
+from preflight.said import said, sentences_of, values_in
 
 Lines = Mapping[str, list[str]]
 Change = Callable[[str], "str | None"]
@@ -19,7 +19,6 @@ DIRECTIVE = re.compile(r"#SBATCH --(?P<name>[\w-]+)=(?P<value>\S+)")
 OPTION = re.compile(said("(?P<name>--?[A-Za-z][\\w-]*)(?:=|: | )(?P<value>(?:{VALUE})+)", VALUE))
 VARIABLE = re.compile(r"(?:export )?(?P<name>[A-Z][A-Z0-9_]*)=(?P<value>\S+|\$\(.*\))")
 KEY = re.compile(r"[\"']?(?P<name>[A-Za-z_][\w.-]*)[\"']?: (?P<value>\S+)")
-EVERY = " in every file"
 SEVERAL = re.compile(rf"(?<!\S)--?[A-Za-z][\w-]*[= ](?:{VALUE})+(?!\S)")
 HOLE = re.compile(r"<[A-Za-z][\w' -]*>")
 STARTER = re.compile(r"(?:[A-Z_]\w*=\S*\s+)*(srun|mpiexec|blaunch) (?!bash -c ')")
@@ -40,11 +39,12 @@ def edits_of(fix: str, finding: Finding, lines: Lines, *, every: bool) -> tuple[
         return _in_place_of(fix, places[:1], lines)
     known: dict[str, list[str]] = dict(lines)
     done: dict[tuple[str, int, int], Edit] = {}
-    is_for_every = every or fix.endswith(EVERY)
-    for piece in _pieces(fix.removesuffix(EVERY)):
-        words, _, file = piece.partition(" in ")
+    everywhere = next(values_in(fix, "everywhere"), "")
+    for piece in _pieces(everywhere or fix):
+        file = next(values_in(piece, "script"), "")  # that it says it is for
         inside = [Where(file, number) for number in range(1, len(lines.get(file, ())) + 1)]
-        edits = _edits(words if inside else piece, inside or places, known, every=is_for_every)
+        words = next(values_in(piece, "words"), piece)
+        edits = _edits(words, inside or places, known, every=every or bool(everywhere))
         if not edits or any(edit.last < edit.first for edit in done.values()):
             return None  # nowhere; or the numbers of the lines have moved
         for edit in edits:
@@ -65,8 +65,8 @@ def _in_place_of(command: str, places: list[Where], lines: Lines) -> tuple[Edit,
 
 
 def _pieces(fix: str) -> Iterator[str]:
-    """The parts of a fix that are put in one by one: those between " and " or "; ", and each of several options."""
-    for piece in re.split(" and |; ", fix):
+    """The parts of a fix that are put in one by one: each that it lists, and each of several options."""
+    for piece in sentences_of(fix):
         options = SEVERAL.findall(piece)
         yield from options if len(options) > 1 and " ".join(options) == piece else (piece,)
 

@@ -23,7 +23,7 @@ from preflight.launch.text.marks import Marks, is_known
 from preflight.launch.text.shell import Command, Start
 from preflight.launch.text.statements import Read, read_script
 from preflight.ledger.findings import Finding, Where
-from preflight.said import said
+from preflight.said import said, values_in
 
 # A script with one of these runs on one node and starts the others.
 STARTS_ALL = re.compile(r"(?m)^[^#\n]*\b(srun|pdsh|clush|mpirun|mpiexec|jsrun|blaunch|pbsdsh|pssh)\b")
@@ -157,7 +157,13 @@ def _judged(bundle: Bundle, walks: Sequence[Walked], *, has_started: bool, look_
     bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), walks[0].read.marks, walks[0].slurm, is_started))
     bundle.plans.extend(plans)
     bundle.skips.extend(
-        Skip(name, line, said("not judged: {reason}", reason), of_start=True, is_template="come from outside" in reason)
+        Skip(
+            name,
+            line,
+            said("not judged: {reason}", reason),
+            of_start=True,
+            is_template=any(values_in(reason, "outside")),
+        )
         for reason, line in list(unknowns.items())[:UNKNOWNS_LIMIT]
     )
     if plans or unknowns:
@@ -174,7 +180,9 @@ NO_SETTINGS = re.compile(r"[/~$]|.*\b(activate|conda|profile|bashrc|modules?|ven
 def _sourced(walk: Walked, told: Iterable[str]) -> Iterator[Skip]:
     """The files that a script reads its settings from and that are not there: what they set is not known."""
     for path, line in walk.read.unread[:UNKNOWNS_LIMIT]:
-        if not NO_SETTINGS.match(path) and not any(f"{path} is not given" in reason for reason in told):
+        if not NO_SETTINGS.match(path) and path not in {
+            given for reason in told for name in ("config", "lacking") for given in values_in(reason, name)
+        }:
             reason = said("not judged: what {path} sets is unknown: it is not given, and not beside the script", path)
             yield Skip(walk.name, line, reason, of_start=True)
 
@@ -197,12 +205,9 @@ def _plans_of(
             plans = [replace(held, is_opaque=True) if held.command else held for held in plans]
         unknown = unjudged(command, plan, context.marks)
         if unknown:
-            hint = (
-                said("; {lacking} is not given", walk.lacking[0])
-                if walk.lacking and plan is not None and plan.is_open
-                else ""
-            )
-            unknowns.setdefault(f"{unknown}{hint}", command.line)
+            if walk.lacking and plan is not None and plan.is_open:
+                unknown = said("{unknown}; {lacking} is not given", unknown, walk.lacking[0])
+            unknowns.setdefault(unknown, command.line)
         if plan is None:
             continue
         if command.line >= torn:

@@ -14,8 +14,8 @@ from preflight.launch.field import Field, Sourced, Unknown, value_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
 from preflight.launch.text.marks import is_known
-from preflight.ledger.findings import Finding
-from preflight.said import joined, said
+from preflight.ledger.findings import Finding, Where
+from preflight.said import joined, knowing, said
 
 
 def _address(plan: Plan) -> Field[str]:
@@ -103,8 +103,10 @@ def _one_field(group: Group, name: str, pick: Callable[[Plan], Field[Any]]) -> I
         return
     leading = {value: count for value, count in values.items() if not is_loopback(value.strip("'"))} or values
     most = max(leading, key=lambda value: leading[value])  # what leads each node to itself is no advice
+    held: dict[str, list[Where]] = {}
     places: dict[str, list[str]] = {}
     for found in known:
+        held.setdefault(str(found.value), []).append(found.where)
         places.setdefault(str(found.value), []).append(f"{found.file}:{found.line}")
     for plan in absent:
         places.setdefault("not set", []).append(plan.where.file)
@@ -119,16 +121,18 @@ def _one_field(group: Group, name: str, pick: Callable[[Plan], Field[Any]]) -> I
         "rendezvous id": names.rendezvous_id,
     }
     if name == "master port" and names.port == names.address:
-        yield fail("fields_agree", said("the port of {port} differs: {text}", names.port, text), *odd, *rest,
+        message = knowing(said("the port of {port} differs: {text}", names.port, text), held=held)
+        yield fail("fields_agree", message, *odd, *rest,
                    fix=said("port {most} in {port} of every file", most, names.port))  # fmt: skip
         return
     name = written.get(name) or name
+    most = most.strip(chr(39))
     yield fail(
         "fields_agree",
-        said("{name} differs: {text}", name, text),
+        knowing(said("{name} differs: {text}", name, text), held=held),
         *odd,
         *rest,
-        fix=said("{name}: {strip} in every file", name, most.strip(chr(39))),
+        fix=knowing(said("{name}: {strip} in every file", name, most), everywhere=f"{name}: {most}"),
     )
 
 
@@ -158,7 +162,7 @@ def exports_agree(group: Group) -> Iterable[Finding]:
             "exports_agree",
             said("{name} differs: {listed}", name, listed),
             *where,
-            fix=said("export {name}={most} in every file", name, most),
+            fix=knowing(said("export {name}={most} in every file", name, most), everywhere=f"export {name}={most}"),
         )
 
 

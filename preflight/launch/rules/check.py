@@ -42,7 +42,7 @@ from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
 from preflight.ledger.findings import SEVERITY, Finding, Verdict, Where
 from preflight.redact import without_secrets
-from preflight.said import said
+from preflight.said import leaves, said
 
 HOLES, HOLE = "launch.placeholders_are_filled_in", re.compile(r"<[\w -]+>")
 PLAN_RULES = (
@@ -145,7 +145,7 @@ def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
     once = {
         key: one
         for key, one in once.items()
-        if one.check == HOLES or not (holes.intersection(one.where) and HOLE.search(one.message))
+        if one.check == HOLES or not (holes.intersection(one.where) and any(map(HOLE.search, leaves(one.message))))
     }
     return _in_order(once.values())
 

@@ -11,7 +11,7 @@ from preflight.launch.launchers.deepspeed.config import is_auto
 from preflight.launch.plan import BATCH_KEYS, BatchConfig, LaunchFiles, Plan, fail, warn
 from preflight.launch.text.programs import argument_number
 from preflight.ledger.findings import Finding
-from preflight.said import said
+from preflight.said import knowing, said
 
 SIZES = ("dp_replicate_size", "dp_shard_size", "tp_size", "cp_size", "sp_size")
 CONFIG_OPTIONS = ("--deepspeed", "--deepspeed_config", "--ds_config", "--deepspeed-config")
@@ -152,7 +152,10 @@ def _batch(config: BatchConfig, world: int | None, plan: Plan | None) -> Iterabl
     if len(known) == 3 and total != divisor:
         yield fail(
             "batch_sizes_multiply",
-            said("train_batch_size {total} is not {spelled} = {divisor}: DeepSpeed stops", total, spelled, divisor),
+            knowing(
+                said("train_batch_size {total} is not {spelled} = {divisor}: DeepSpeed stops", total, spelled, divisor),
+                product=divisor,
+            ),
             *places,
             fix=f"train_batch_size: {divisor}",
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from preflight.launch.field import Sourced, Unknown
 from preflight.launch.plan import Plan, fail, warn
 from preflight.ledger.findings import Finding
-from preflight.said import said
+from preflight.said import knowing, said
 
 SSH, PRIVILEGED, LAST = 22, 1024, 65535
 EPHEMERAL = (32768, 60999)
@@ -25,7 +25,8 @@ def port_is_valid(plan: Plan) -> Iterable[Finding]:
     name = plan.field_names.port
     if port.value == 0:
         if plan.spans_nodes:
-            message = said("{name} 0 lets each node choose its own port: the other nodes do not learn it", name)
+            words = said("{name} 0 lets each node choose its own port: the other nodes do not learn it", name)
+            message = knowing(words, value=port.value)
             yield fail("master_port_is_valid", message, port.where, fix=f"{name}: 29500")
     elif not 0 < port.value < 65536:
         yield fail(
@@ -35,7 +36,8 @@ def port_is_valid(plan: Plan) -> Iterable[Finding]:
             fix=f"{name}: 29500",
         )
     elif port.value == SSH:
-        yield fail("master_port_is_valid", said("{name} 22 is sshd's", name), port.where, fix=f"{name}: 29500")
+        message = knowing(said("{name} 22 is sshd's", name), value=port.value)
+        yield fail("master_port_is_valid", message, port.where, fix=f"{name}: 29500")
     elif port.value < PRIVILEGED:
         message = said("{name} {value}: only root may listen on ports below {PRIVILEGED}", name, port.value, PRIVILEGED)
         yield warn("master_port_is_valid", message, port.where, fix=f"{name}: 29500")

@@ -13,7 +13,7 @@ from preflight.launch.rules.groups import Group
 from preflight.launch.text.marks import is_known
 from preflight.launch.text.options import product
 from preflight.ledger.findings import Finding, Where
-from preflight.said import joined, said
+from preflight.said import joined, knowing, said
 
 RANKS_LIMIT = 100_000
 OF_A_TASK = re.compile(r"\$\{?SLURM_(NODEID|PROCID|LOCALID)\b")
@@ -59,12 +59,12 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
                 written = os.path.dirname(str(group.plans[0].setting("config_file") or ""))
                 fix = joined(
                     [
-                        said(
-                            "--config_file {written} in {script}",
-                            os.path.join(written, os.path.basename(config)),
-                            script,
+                        knowing(
+                            said("--config_file {written} in {script}", path, script), words=f"--config_file {path}"
                         )
-                        for script, config in pairs
+                        for script, path in (
+                            (script, os.path.join(written, os.path.basename(config))) for script, config in pairs
+                        )
                     ]
                 )
             yield fail("ranks_are_distinct", message, place, fix=fix)

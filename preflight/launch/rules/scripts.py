@@ -12,7 +12,7 @@ from preflight.launch.text.marks import Marks, is_firm
 from preflight.launch.text.programs import actor_batches, argument_number
 from preflight.launch.text.shell import REMOTE, Command, Word, is_container
 from preflight.ledger.findings import Finding, Where
-from preflight.said import said
+from preflight.said import joined, said
 
 DOWNLOADS = (
     ("pip", "install"),
@@ -155,7 +155,9 @@ def _started(commands: Sequence[Command], plans: Sequence[Plan], slurm: Slurm | 
                 "the batch script runs on the first of {value} nodes only, and no srun starts the others", nodes.value
             )
             number = OF_A_TASK.search(plan.node_rank.expression if isinstance(plan.node_rank, Unknown) else "")
-            message += f"; in the batch script ${number[1]} is 0, each task of srun has its own" if number else ""
+            if number:
+                own = said("in the batch script ${number} is 0, each task of srun has its own", number[1])
+                message = joined([message, own])
             yield fail("every_node_is_started", message, plan.where, nodes.where, fix=f"srun {plan.command}")
 
 

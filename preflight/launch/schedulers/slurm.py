@@ -13,7 +13,7 @@ from preflight.launch.plan import Plan, Slurm, fail, warn
 from preflight.launch.text.marks import is_known
 from preflight.launch.text.programs import argument_number
 from preflight.ledger.findings import Finding
-from preflight.said import said
+from preflight.said import joined, said
 
 
 def tasks_are_counted_once(plan: Plan) -> Iterable[Finding]:
@@ -139,7 +139,7 @@ def _nodes_fit(plan: Plan, slurm: Slurm, named: int | None) -> Iterable[Finding]
         )
         fix = f"#SBATCH --nodes={count}"
         if have is not None and firm(slurm.number("ntasks")) == have and plan.launcher.has_agent:
-            fix += said(" and #SBATCH --ntasks={count}", count)
+            fix = joined([fix, f"#SBATCH --ntasks={count}"], " and ")
         yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=fix)
     if count == have:
         yield from _every_node_has_a_task(plan, count)

@@ -40,13 +40,13 @@ def _rows(gpu: Gpu) -> str:
     )
 
 
-def _flag(field: str, name: str, words: str) -> Fault[Gpu]:
+def _flag(field: str, name: str, words: str, fix: str) -> Fault[Gpu]:
     """A row for a flag of the status that should not be set."""
 
     def message(gpu: Gpu) -> str:
         return words if present(getattr(gpu.status, field), name) else ""
 
-    return Fault(name, message, RESET if "pending" in words or "reset" in words else REPLACE, MEMORY)
+    return Fault(name, message, fix, MEMORY)
 
 
 def _recovery(gpu: Gpu) -> str:
@@ -100,20 +100,22 @@ def _prohibited(gpu: Gpu) -> str:
 
 BROKEN: tuple[Fault[Gpu], ...] = (
     Fault("uncorrected memory errors", _uncorrected, RESET, MEMORY),
-    _flag("has_remapping_failed", "remapping of memory rows", "a broken row of memory could not be remapped"),
+    _flag("has_remapping_failed", "remapping of memory rows", "a broken row of memory could not be remapped", REPLACE),
     _flag(
         "is_remapping_pending",
         "pending remapping of memory rows",
         "the remapping of a broken row of memory is pending until the GPU is reset",
+        RESET,
     ),
     _flag(
         "is_retirement_pending",
         "pending retirement of memory pages",
         "the retirement of a broken page is pending until the GPU is reset",
+        RESET,
     ),
-    _flag("is_memory_beyond_repair", "unrepairable memory", "its memory cannot be repaired"),
-    _flag("is_sram_worn", "SRAM error threshold", "more SRAM errors than its vendor allows"),
-    _flag("needs_reset", "request for a reset", "the driver asks for a reset"),
+    _flag("is_memory_beyond_repair", "unrepairable memory", "its memory cannot be repaired", REPLACE),
+    _flag("is_sram_worn", "SRAM error threshold", "more SRAM errors than its vendor allows", REPLACE),
+    _flag("needs_reset", "request for a reset", "the driver asks for a reset", RESET),
     Fault("retired pages", _pages, REPLACE, MEMORY),
     Fault("remapped rows", _rows, REPLACE, MEMORY),
     Fault("recovery action", _recovery, RESET, "NVML nvmlDeviceGetGpuRecoveryAction"),

@@ -1,9 +1,11 @@
-"""May a rule of a packet filter be about packets between two addresses?"""
+"""May a rule of a packet filter be about packets between two addresses, and how is it shown?"""
 
 from __future__ import annotations
 
 import re
 from ipaddress import ip_address, ip_network
+
+from preflight.said import knowing, said
 
 # Of nft and of iptables-save: "not", which end, "not", addresses.
 ADDRESSED = re.compile(r"(! )?(?:\bip6? |-)(saddr|daddr|s|d) (!= )?(\{[^}]*\}|\S+)")
@@ -17,6 +19,11 @@ def may_match(rule: str, source: str, target: str) -> bool:
         if None not in found and any(found) == bool(before or behind):
             return False
     return True
+
+
+def shown(tool: str, node: str, place: str, rule: str) -> str:
+    """A rule of a node as a message names it."""
+    return knowing(said("{tool} on {name}, {place}: {rule}", tool, node, place, rule), about=tool)
 
 
 def _holds(piece: str, address: str) -> bool | None:

@@ -11,10 +11,10 @@ from preflight.errors import FactMissing, NotApplicable
 from preflight.facts.fabric import Hca
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, present
+from preflight.knowledge.versions import is_within
 from preflight.said import joined, said
 from preflight.tables import gids
 from preflight.tables.faults import Fault, active_ports
-from preflight.tables.packages import is_within
 from preflight.tables.rdma.parity import active_mtus
 
 

@@ -9,6 +9,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.fabric import Hca
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
+from preflight.said import knowing, said
 from preflight.tables import faults
 
 
@@ -61,7 +62,7 @@ def flow_control(node: NodeFacts) -> dict[str, str | Missing]:
         for name, words in FLOW_CONTROL.items() if hca.is_roce else ():
             value = getattr(hca.port, name)
             if not isinstance(value, Missing):
-                found[f"{hca.name}: {words}"] = value
+                found[knowing(said("{port}: {words}", hca.name, words), setting=name)] = value
     if not found:
         raise FactMissing("flow control", "no port of this node reports it", "absent")
     return found

@@ -31,7 +31,7 @@ LOGINS_AND_SERVERS = frozenset(
         "network.training_interface_exists",
     }
 )
-OTHER_FILTERS = (": iptables on", ": ufw on", ": firewalld on")
+OTHER_FILTERS = (": iptables", ": ufw", ": firewalld")
 NOT_YET = frozenset(
     {
         "master.address_is_on_the_training_interface",

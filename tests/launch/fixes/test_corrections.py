@@ -7,11 +7,14 @@ import pytest
 from preflight.launch.fixes.corrections import with_edits
 from preflight.launch.plan import fail, problem, warn
 from preflight.ledger.findings import Verdict, Where
+from preflight.said import knowing, said
 from preflight.tables.launch_rules import VERDICTS
 
-PORT = "--master_port 66664; wanted 1-65535"
-CHANCE = "the port $((RANDOM % 9)) comes out different on every node"
-ID = "--rdzv_id $RANDOM comes out different on every node: the nodes never meet"
+PORT = said("{name} {value}; wanted 1-65535", "--master_port", 66664)
+CHANCE = said("the port {expression} comes out different on every node", "$((RANDOM % 9))")
+ID = said("--rdzv_id {expression} comes out different on every node: the nodes never meet", "$RANDOM")
+BATCH = said("train_batch_size {total} does not divide by {spelled}: DeepSpeed stops", 9, "2")
+SET = said("{name} is set", "MASTER_ADDR")
 NAME = "NCCL_IB_HCAS is read by no library"
 LATE = "NCCL_IB_TIMEOUT=99; wanted 0 to 31"
 
@@ -29,10 +32,10 @@ LATE = "NCCL_IB_TIMEOUT=99; wanted 0 to 31"
         ("variables_have_values_that_count", LATE, "NCCL_IB_TIMEOUT=31", "NCCL_IB_TIMEOUT='99'", "NCCL_IB_TIMEOUT=31"),
         ("variables_have_values_that_count", "GLOO=^a", "GLOO=eth0", "GLOO=^a", None),
         ("cuda_launches_do_not_block", "", "unset CUDA_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING=1 python t.py", None),
-        ("variables_are_exported", "MASTER_ADDR is set", "", "  MASTER_ADDR=a", "  export MASTER_ADDR=a"),
-        ("ranks_are_distinct", "rank 0 is given 3 times", "rank: 1", "rank: 0", None),
-        ("master_address_is_an_address", "master address 'me@n1' is", "n1", "ip: me@n1", "ip: n1"),
-        ("batch_sizes_multiply", "train_batch_size 9 does not divide by 2: DeepSpeed stops", "train_batch_size: 8",
+        ("variables_are_exported", SET, "", "  MASTER_ADDR=a", "  export MASTER_ADDR=a"),
+        ("ranks_are_distinct", said("rank {taken} is given {where} times", 0, 3), "rank: 1", "rank: 0", None),
+        ("master_address_is_an_address", said("master address {value!r} is", "me@n1"), "n1", "ip: me@n1", "ip: n1"),
+        ("batch_sizes_multiply", BATCH, "train_batch_size: 8",
          '"train_batch_size": 9', None),
         ("counts_are_positive", "0 nodes", "1", "--nnodes 0", None),
     ],
@@ -53,11 +56,17 @@ def test_a_line_that_only_sets_what_is_to_be_unset_goes():
 
 def test_the_few_follow_the_many():
     """Of three files the one that differs; of two neither."""
-    message = "master port differs: 29500 in a:1, b:1; 29400 in c:1"
+    held = {"29500": [Where("a", 1), Where("b", 1)], "29400": [Where("c", 1)]}
+    message = knowing("they differ", held=held)
     finding = fail("fields_agree", message, Where("c", 1), fix="")
     lines = {name: ["port: 29500"] for name in "ab"} | {"c": ["port: 29400"]}
     assert with_edits(finding, lines).edits[0].lines == ("port: 29500",)
-    tie = fail("fields_agree", "master port differs: 29500 in a:1; 29400 in c:1", Where("c", 1), fix="")
+    tie = fail(
+        "fields_agree",
+        knowing("they differ", held={"29500": [Where("a", 1)], "29400": [Where("c", 1)]}),
+        Where("c", 1),
+        fix="",
+    )
     assert with_edits(tie, lines).edits == ()
 
 

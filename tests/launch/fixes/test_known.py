@@ -7,12 +7,13 @@ import pytest
 from preflight.launch.fixes.known import ways
 from preflight.launch.read import read_texts
 from preflight.ledger.findings import Finding, Verdict, Where
+from preflight.said import knowing, said
 from tests.launch.nodes import cluster
 
 HOLE = "--master_addr: <address of rank 0's node>"
 
 
-def of(text, fix, line, *, message="m", check="launch.x", nodes=None):
+def of(text, fix, line, *, message="m", check="launch.master_address_is_given", nodes=None):
     """The fixes that may be meant for a line of a script."""
     files = read_texts({"a.sh": text})
     found = Finding(check, Verdict.FAIL, (), message, fix, (Where("a.sh", line),))
@@ -48,15 +49,16 @@ def test_the_first_of_the_nodes():
 
 def test_values_that_differ_are_all_meant_in_turn():
     """The one of most files first."""
-    text, message = "torchrun t.py\n", "--nnodes differs: 1 in a.sh:1; 2 in b.sh:1"
-    assert of(text, "--nnodes: 1 in every file", 1, message=message) == [
+    message = knowing("they differ", held={"1": [Where("a.sh", 1)], "2": [Where("b.sh", 1)]})
+    fix = said("{name}: {strip} in every file", "--nnodes", 1)
+    assert of("torchrun t.py\n", fix, 1, message=message) == [
         "--nnodes: 1 in every file", "--nnodes: 1 in every file", "--nnodes: 2 in every file"
     ]  # fmt: skip
 
 
 def test_the_command_that_starts_every_node_is_the_users_own():
     """As it stands there, over all of its lines; what has a number of a task is left to the task's shell."""
-    message = "the batch script runs on the first of 2 nodes only"
+    message = said("the batch script runs on the first of {value} nodes only", 2)
     text = 'A=1 torchrun --node_rank=$SLURM_NODEID \\\n  t.py --name "a b"\n'
     found = of(text, "srun torchrun t.py", 1, message=message, check="launch.every_node_is_started")
     assert found[0] == 'A=1 srun bash -c "torchrun --node_rank=\\$SLURM_NODEID t.py --name \\"a b\\""'

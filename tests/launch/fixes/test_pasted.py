@@ -6,6 +6,7 @@ import pytest
 
 from preflight.launch.fixes.pasted import command_at, edits_of
 from preflight.ledger.findings import Finding, Verdict, Where
+from preflight.said import knowing, said
 
 SCRIPT = """#!/bin/bash
 #SBATCH -N 2
@@ -75,5 +76,6 @@ def test_every_place_that_a_fix_is_for():
         return [edit.file for edit in edits_of(fix, finding, lines, every=every)]
 
     assert changed("--nnodes=2") == ["a"]
-    assert changed("--nnodes=2", every=True) == changed("--nnodes: 2 in every file") == ["a", "b"]
-    assert changed("--nnodes=2 in b") == ["b"]
+    everywhere = knowing("--nnodes: 2 in every file", everywhere="--nnodes: 2")
+    assert changed("--nnodes=2", every=True) == changed(everywhere) == ["a", "b"]
+    assert changed(knowing(said("--nnodes=2 in {script}", "b"), words="--nnodes=2")) == ["b"]

@@ -10,6 +10,7 @@ from preflight.launch.fixes.pasted import edits_of
 from preflight.launch.fixes.trial import Reading, edited, holds
 from preflight.launch.rules.check import check_texts
 from preflight.ledger.findings import Verdict
+from preflight.said import leaves
 from tests.launch import truth
 from tests.launch.nodes import cluster
 from tests.launch.samples import FORMATS, SBATCH, config, judged, mutated
@@ -201,7 +202,7 @@ def test_the_number_of_a_task_is_left_to_the_task():
     command = TORCHRUN.format(rank="$SLURM_NODEID", address="$head_node_ip").strip()
     texts = {"j.sbatch": SLURM.format(tasks="--ntasks-per-node=1", command=command)}
     (found,) = [one for one in judged(texts) if one.check == "launch.every_node_is_started"]
-    assert "$SLURM_NODEID is 0" in found.message
+    assert "SLURM_NODEID" in [*leaves(found.message)]
     inner = command.replace("$SLURM_NODEID", "\\$SLURM_NODEID")
     assert found.fix == f'srun bash -c "{inner}"'
     after = texts["j.sbatch"].replace(command, found.fix)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from preflight.launch.field import Sourced, firm, value_of
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.ledger.findings import Finding, Where
-from preflight.said import said
+from preflight.said import joined, said
 
 
 def hostfile_of(plan: Plan) -> str:
@@ -254,7 +254,7 @@ def hostfile_fits(files: LaunchFiles) -> Iterable[Finding]:
             )
             fix, places = f"num_machines: {count}", [nodes.where, Where(held.file, 1)]
             if isinstance(world, Sourced) and nodes.value > 0 and world.value % nodes.value == 0:
-                fix += said(" and num_processes: {count}", world.value // nodes.value * count)
+                fix = joined([fix, f"num_processes: {world.value // nodes.value * count}"], " and ")
                 places.append(world.where)
             yield warn("hostfile_and_filters_agree", message, *places, fix=fix)
         elif isinstance(nodes, Sourced) and isinstance(world, Sourced) and nodes.value > 0:

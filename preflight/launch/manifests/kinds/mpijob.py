@@ -11,7 +11,7 @@ from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding
-from preflight.said import said
+from preflight.said import joined, said
 
 # Volumes that the operator gives every pod: what starts here may mount them too.
 OF_THE_OPERATOR = ("mpi-job-config", "ssh-auth")
@@ -51,7 +51,7 @@ def mpijob(document: Located, documents: list[Located], file: str) -> Answer:
         for plan in found:
             world = plan.world_size if plan.launcher.name == "mpirun" else None
             if isinstance(world, Sourced) and isinstance(workers, Sourced):
-                fix += said(" and -np {value}", gpus.value * workers.value)
+                fix = joined([fix, f"-np {gpus.value * workers.value}"], " and ")
                 places.append(world.where)
         problems.append(fail("processes_match_devices", message, *places, fix=fix))
     elif isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value < gpus.value:
