@@ -47,10 +47,13 @@ INSIDE = {
     ),
     "diagnose": (
         ("forms", "cause", "prefix", "quiet"),
+        ("stages",),
+        ("ends",),
         ("causes", "index", "found"),
-        ("recorder", "pace"),
+        ("recorder", "pace", "seen"),
         ("facts", "tracebacks", "read"),
         ("gather", "live", "derived"),
+        ("outcome", "unexplained"),
         ("verdict", "stuck"),
     ),
     "launch": (

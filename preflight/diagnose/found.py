@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from preflight.diagnose.cause import Cause
+from preflight.diagnose.ends import Outcome
+from preflight.diagnose.stages import Stage
 from preflight.said import said
 
 
@@ -18,6 +20,7 @@ class Evidence:
     rank: int = -1
     node: str = ""
     seconds: float = -1.0
+    stage: Stage = Stage.UNKNOWN  # in which it was printed
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ class Diagnosis:
     notes: tuple[Finding, ...] = ()
     collect: tuple[str, ...] = ()  # what to gather next, where no cause is known
     gaps: tuple[Gap, ...] = ()  # what was given and not read
+    outcome: Outcome = field(default_factory=Outcome)
 
     @property
     def is_known(self) -> bool:

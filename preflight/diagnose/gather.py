@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import NamedTuple
 
 from preflight.diagnose import recorder
 from preflight.diagnose.cause import Cause
@@ -19,12 +18,14 @@ from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.index import WORDS, Index, compiled
 from preflight.diagnose.pace import KEPT, LIMITS, Mark
 from preflight.diagnose.prefix import ANSI, job_of, line_of, seconds_of
-from preflight.diagnose.quiet import HARMLESS, TRIED, is_for_debugging, is_printed, is_python_warning, is_quoted
+from preflight.diagnose.quiet import HARMLESS, is_for_debugging, is_printed, is_python_warning, is_quoted
+from preflight.diagnose.seen import Ended, Seen
+from preflight.diagnose.stages import PATTERNS as STAGES
+from preflight.diagnose.stages import Stage, Ways
 from preflight.diagnose.tracebacks import BUILT_IN, Tracebacks
 
+TAIL = 40  # lines at the end of a file: what a failure that no cause explains looks like
 LONGEST_LINE = 1024  # bytes of a line that are looked at
-EVIDENCE = 3
-MOST_WHO = 4096
 WENT_ON = 5  # a failure with this many lines of progress after it was survived
 # Ranks that do not find each other make no progress at all: one line of it shows that they did.
 JOINING = frozenset(
@@ -47,13 +48,6 @@ TRACEBACK = b"traceback"
 ESCAPE = b"\x1b"
 COLOURS = re.compile(ANSI.pattern.encode())
 OF_A_PAGE = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27);")  # a log that was taken from the source of a web page
-# What the processes of a job that has ended well may still say, as they go one after the other.
-AFTERMATH = re.compile(
-    r"sigterm|\bsignal:? 15\b|closing signal|death signal|killing subprocess|: terminated\b|sigint|keyboardinterrupt"
-    r"|connection (?:reset|closed|was likely closed)|broken pipe|socket closed|peer closed|server has shut down"
-    r"|(?:recv|send)(?:value|bytes)? failed|connection to the c10d store has failed|exit ?code:? (?:143|-15)\b",
-    re.IGNORECASE,
-)
 # What torch only warns of when it looks for GPUs; that there is none is said later, and less clearly.
 OF_DRIVERS = ("driver-library-mismatch", "driver-too-old", "fabric-manager", "cuda-init-failed")
 LOOKS_FOR_GPUS = re.compile(r"warning: .*(?:cuda initialization:|can't initialize nvml)")
@@ -92,37 +86,10 @@ def facts_index() -> Index[str]:
     return Index((pattern, name) for name, pattern in PATTERNS)
 
 
-class Ended(NamedTuple):
-    """Where a file tells of a good end: after how many lines of progress, and when; -1 where no time is named."""
-
-    progress: int
-    seconds: float
-
-
-@dataclass
-class Seen:
-    """The lines of one cause so far."""
-
-    cause: Cause
-    order: int
-    count: int = 0
-    evidence: list[Evidence] = field(default_factory=list)
-    ranks: set[int] = field(default_factory=set)
-    tasks: set[int] = field(default_factory=set)  # of the ranks those that only the label of a launcher tells
-    nodes: set[str] = field(default_factory=set)
-    progress: dict[str, int] = field(default_factory=dict)  # file -> lines of progress before the last of it
-    waiting: dict[str, set[str]] = field(default_factory=dict)  # file -> nodes for which what was missing has not come
-    is_parting: bool = True  # whether each line only tells how a process went
-    is_tried: bool = True  # whether each line only tells of a try that another one follows
-    is_warning: bool = True  # whether a library only warned of it
-    before_end: set[str] = field(default_factory=set)  # files in which a line came before the training had ended
-
-    def come(self, file: str, node: str) -> None:
-        """What was missing has come to a node; to all, where a line does not say to which."""
-        waiting = self.waiting.get(file, set())
-        waiting.discard(node)
-        if not node:
-            waiting.clear()
+@cache
+def stages_index() -> Index[Stage]:
+    """The stages of a job by the words that show that it has come to them."""
+    return Index((pattern, stage) for stage, pattern in STAGES)
 
 
 @dataclass
@@ -141,6 +108,8 @@ class Gatherer:
     runs: Counter[str] = field(default_factory=Counter)  # file -> how many runs before the last one
     shapes: dict[int, tuple[int, tuple[str, ...]]] = field(default_factory=dict)  # words of lines -> how often, causes
     recent: dict[str, deque[Mark]] = field(default_factory=dict)  # file -> its last lines of progress
+    ways: Ways = field(default_factory=Ways)
+    tails: dict[str, deque[Mark]] = field(default_factory=dict)  # file -> its last lines
     files: list[str] = field(default_factory=list)
     lines: int = 0
     seconds: float = -1.0  # the last time that was named in this file
@@ -151,15 +120,19 @@ class Gatherer:
         """Every line of a file; this loop sees all bytes of gigabytes, so it does little."""
         self.files.append(name)
         self.seconds = -1.0
-        wanted = causes_index().words | facts_index().words | passed_index().words | BUILT_IN | {TRACEBACK}
+        wanted = causes_index().words | facts_index().words | passed_index().words | stages_index().words
+        wanted |= BUILT_IN | {TRACEBACK}
         is_idle, is_no_progress, open_tracebacks = wanted.isdisjoint, PROGRESS.isdisjoint, self.tracebacks.open
         learns_nothing = LEARNS.isdisjoint
         progress, number, count = 0, 0, 0
         keep = self.recent.setdefault(name, deque(maxlen=KEPT)).append
+        keep_last = self.tails.setdefault(name, deque(maxlen=TAIL)).append
+        step = self.ways.step
         self.shapes.clear()
         known, table = self.shapes, WORDS
         for number, printed in lines:
             count += 1
+            keep_last((number, printed))
             # The letter that ends a colour would be a part of the next word.
             line = COLOURS.sub(b"", printed) if ESCAPE in printed else printed
             words = line.translate(table).split()
@@ -186,6 +159,7 @@ class Gatherer:
                 progress += 1
                 self.progress[name] = progress
                 keep((number, line))
+                step(name, number, line)
         self.lines += count
         self.tracebacks.open.clear()
 
@@ -212,6 +186,7 @@ class Gatherer:
         if is_of_driver:  # all that its runtime says is in one line: the clearest counts
             found = sorted(found, key=lambda pair: OF_DRIVERS.index(pair[0].name))[:1]
         facts = list(facts_index().matches(words, lowered))
+        stages = [stage for stage, _ in stages_index().matches(words, lowered)]
         passed = (
             [cause for cause, _ in passed_index().matches(words, lowered) if cause in self.seen]
             if self.is_awaited
@@ -219,7 +194,7 @@ class Gatherer:
         )
         is_traceback = TRACEBACK in words and "most recent call last" in lowered
         is_exception = not BUILT_IN.isdisjoint(words)
-        if not (found or facts or passed or is_traceback or is_exception or self.tracebacks.open):
+        if not (found or facts or stages or passed or is_traceback or is_exception or self.tracebacks.open):
             return (), True
         line = line_of(text, file=name)
         stream = f"{line.rank}/{line.node}"
@@ -237,7 +212,10 @@ class Gatherer:
             self.seconds = line.seconds
         if line.task not in {-1, line.rank}:
             self.several_a_task = True
-        evidence = Evidence(name, number, line.text.strip()[:500], line.rank, line.node, self.seconds)
+        if stages and not is_of_others:
+            self.ways.pass_milestone(max(stages), name, number, line)
+        stage = self.ways.stage_of(name, line, has_progress=name in self.progress)
+        evidence = Evidence(name, number, line.text.strip()[:500], line.rank, line.node, self.seconds, stage)
         for fact, match in facts:
             self.facts.take(fact, match, line)
             if fact == "ended":
@@ -267,27 +245,13 @@ class Gatherer:
         if seen is None:
             seen = self.seen[cause.name] = Seen(cause, len(self.seen))
             self.is_awaited = self.is_awaited or bool(cause.passed)
-        if seen.evidence and seen.evidence[-1].line == evidence.line and seen.evidence[-1].file == evidence.file:
-            return
-        seen.count += 1
-        if not self.has_ended(evidence.file):
-            seen.before_end.add(evidence.file)
-        seen.is_parting = seen.is_parting and AFTERMATH.search(evidence.text) is not None
-        seen.is_tried = seen.is_tried and TRIED.search(evidence.text) is not None
-        seen.is_warning = seen.is_warning and is_warning
-        is_new = evidence.rank not in seen.ranks or not seen.evidence
-        if len(seen.evidence) < EVIDENCE and (is_new or not any(evidence.text == one.text for one in seen.evidence)):
-            seen.evidence.append(evidence)
-        if evidence.rank >= 0 and len(seen.ranks) < MOST_WHO:
-            if evidence.rank != task:
-                seen.tasks.discard(evidence.rank)
-            elif task not in seen.ranks:
-                seen.tasks.add(task)
-            seen.ranks.add(evidence.rank)
-        if evidence.node and len(seen.nodes) < MOST_WHO:
-            seen.nodes.add(evidence.node)
-        seen.progress[evidence.file] = self._progress(evidence.file)
-        seen.waiting.setdefault(evidence.file, set()).add(evidence.node)
+        seen.take(
+            evidence,
+            self._progress(evidence.file),
+            task=task,
+            is_warning=is_warning,
+            has_ended=self.has_ended(evidence.file),
+        )
 
     def _progress(self, file: str) -> int:
         """Lines of progress of a file so far; a part of the job that ended well counts as many."""
@@ -344,6 +308,7 @@ class Gatherer:
         self.left.pop(file, None)
         self.recent[file].clear()
         self.tracebacks.forget(file)
+        self.ways.forget(file)
         for name in [name for name, seen in self.seen.items() if set(seen.progress) == {file}]:
             del self.seen[name]
         if len(self.files) == 1:
@@ -388,7 +353,7 @@ class Gatherer:
                 tuple(seen.evidence),
                 seen.count,
                 tuple(sorted(seen.ranks - seen.tasks if self.several_a_task else seen.ranks)),
-                tuple(sorted(node for node in seen.nodes if not _is_short(node, seen.nodes))),
+                seen.of_nodes,
                 survived=all(
                     not seen.waiting[file]
                     or self.went_on(file, before, 1 if seen.is_tried or seen.cause.name in JOINING else WENT_ON)
@@ -414,11 +379,6 @@ def _named(found: re.Match[str], text: str) -> str:
     start, end = found.span("node")
     written = text[start:end]
     return written if written.lower() == found["node"] else found["node"]
-
-
-def _is_short(node: str, names: set[str]) -> bool:
-    """Whether another name is this one with its domain."""
-    return any(name.startswith(f"{node}.") and not name[0].isdigit() for name in names)
 
 
 def _is_excused(cause: Cause, lowered: str) -> bool:
