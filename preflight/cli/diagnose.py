@@ -49,7 +49,7 @@ def diagnose_logs(
     ask: Callable[[Diagnosis], tuple[Confirmed, ...]] = nothing,
     language: Language = ENGLISH,
 ) -> int:
-    """Read the logs and say what happened: 1 where the job failed, 3 where they were not all read or empty, else 0.
+    """Read the logs and say what happened: 0 where the job ended well, 1 where it failed, 3 where they do not tell.
 
     `ask` asks the nodes about the causes.
 
@@ -67,11 +67,10 @@ def diagnose_logs(
         nodes = said(" on {nodes}", fold(one.nodes)) if one.nodes else ""
         line = f"{one.check} {one.verdict}{language.say(nodes)}: {printable(language.say(one.message))}"
         print(line, file=sys.stderr if json else sys.stdout)
-    if diagnosis.has_failed:
-        return EXIT_CODES[Verdict.FAIL]
     if not diagnosis.lines:
         print(language.say("preflight: diagnose: the logs are empty"), file=sys.stderr)
-    return EXIT_CODES[Verdict.PASS if diagnosis.lines and not diagnosis.gaps else Verdict.ERROR]
+    code = diagnosis.outcome.exit_code
+    return EXIT_CODES[Verdict.ERROR] if diagnosis.gaps and not code else code
 
 
 def checks_of(diagnosis: Diagnosis) -> tuple[str, ...]:

@@ -35,9 +35,9 @@ class By(Enum):
 class Outcome:
     """What became of the job.
 
-    ``in_order`` tells of a job that was stopped that it had saved its state or left as it was asked to; ``has_recovered``
-    that it went on after something had failed. ``ranks`` are the last signs of life of each; of a job that stops,
-    ``behind`` are those that had come less far than the others.
+    ``in_order`` tells of a job that was stopped that it had saved its state or left as it was asked to;
+    ``has_recovered`` that it went on after something had failed. ``ranks`` are the last signs of life of each;
+    of a job that stops, ``behind`` are those that had come less far than the others.
     """
 
     end: End = End.NOTHING

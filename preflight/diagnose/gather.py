@@ -165,9 +165,7 @@ class Gatherer:
 
     def _look(self, name: str, number: int, raw: bytes, words: list[bytes]) -> tuple[tuple[str, ...], bool]:
         """The causes that the line shows, and whether further lines with the same words can be skipped."""
-        text = raw.decode("utf-8", "backslashreplace")
-        if b"&" in raw and OF_A_PAGE.search(text):
-            text = html.unescape(text)
+        text = unescaped(raw.decode("utf-8", "backslashreplace"))
         lowered = text.lower()
         is_warning = is_python_warning(words)
         is_of_driver = is_warning and LOOKS_FOR_GPUS.search(lowered) is not None
@@ -307,6 +305,7 @@ class Gatherer:
         self.saved.pop(file, None)
         self.left.pop(file, None)
         self.recent[file].clear()
+        self.tails[file].clear()
         self.tracebacks.forget(file)
         self.ways.forget(file)
         for name in [name for name, seen in self.seen.items() if set(seen.progress) == {file}]:
@@ -366,6 +365,11 @@ class Gatherer:
             )
             for seen in rows
         ]
+
+
+def unescaped(text: str) -> str:
+    """A line as it was before it became part of a web page."""
+    return html.unescape(text) if "&" in text and OF_A_PAGE.search(text) else text
 
 
 def _is_progress(words: list[bytes], line: bytes) -> bool:

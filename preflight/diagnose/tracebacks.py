@@ -12,6 +12,7 @@ from preflight.diagnose.prefix import Line
 LIBRARY = ("site-packages", "dist-packages", "/lib/python", "/torch/", "<frozen")
 LONGEST = 400  # lines of one traceback
 MOST = 200
+CODE = re.compile(r" {4}|\s*File \"|Traceback \(")  # lines of a traceback but the last
 FRAME = re.compile(r'\s*File "([^"]{1,300})", line (\d+)(?:, in (\S+))?')
 COMPILERS = re.compile(r"flashinfer/jit|/triton/|torch/_inductor|torch/utils/(?:cpp_extension|_triton)|deep_gemm/jit")
 # What Python calls as a process ends: an exception in it is printed, and ends nothing.
@@ -96,12 +97,14 @@ class Tracebacks:
         default_factory=dict
     )  # stream -> where its interruption was printed
     raised: list[Raised] = field(default_factory=list)
+    is_interrupted: bool = False  # whether a person or a signal interrupted the program
     idle: set[tuple[str, str]] = field(default_factory=set)  # exceptions that ended nothing, by file and message
 
     def forget(self, file: str) -> None:
         """Another run begins in a file."""
         self.open.clear()
         self.interrupted.clear()
+        self.is_interrupted = False
         self.raised = [raised for raised in self.raised if raised.evidence.file != file]
 
     def begin(self, stream: str, *, is_quoted: bool = False) -> None:
@@ -147,6 +150,7 @@ class Tracebacks:
         del self.open[stream]
         place, number = self.interrupted.pop(stream, ("", 0))
         is_next = place == evidence.file and evidence.line - traceback.lines - number <= NEXT
+        self.is_interrupted = self.is_interrupted or found[1].rpartition(".")[2] == "KeyboardInterrupt"
         if is_next or found[1].rpartition(".")[2] in INTERRUPTIONS:
             self.interrupted[stream] = evidence.file, evidence.line
         if traceback.is_at_the_end and found[2]:

@@ -12,12 +12,14 @@ from preflight.diagnose import diagnose
 
 
 def test_a_log_is_diagnosed(tmp_path, capsys):
-    """Exit code 1 for a job that failed, 0 for one of whose failure nothing is said."""
+    """Exit code 1 for a job that failed, 0 for one that ended well, 3 where its log ends before either."""
     (tmp_path / "a.log").write_text("RuntimeError: CUDA error: invalid device ordinal\n")
     assert main.run(["diagnose", str(tmp_path / "a.log")]) == 1
     assert "invalid device ordinal" in capsys.readouterr().out
     assert main.run(["diagnose", str(tmp_path / "a.log"), "--json"]) == 1
     (tmp_path / "b.log").write_text("step 1 loss 2\n")
+    assert main.run(["diagnose", str(tmp_path / "b.log"), "--json", str(tmp_path / "json")]) == 3
+    (tmp_path / "b.log").write_text("step 1 loss 2\nTraining completed.\n")
     assert main.run(["diagnose", str(tmp_path / "b.log"), "--json", str(tmp_path / "json")]) == 0
     assert json.loads(capsys.readouterr().out)["causes"][0]["name"] == "invalid-device-ordinal"
 

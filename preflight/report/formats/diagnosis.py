@@ -8,7 +8,9 @@ from typing import Any
 
 from preflight.diagnose.cause import CONFIDENCE
 from preflight.diagnose.derived.hangs import hang_text
+from preflight.diagnose.ends import Outcome
 from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
+from preflight.diagnose.stages import Reached
 from preflight.hosts import fold
 from preflight.redact import without_secrets
 from preflight.report.columns import counted
@@ -40,7 +42,12 @@ def diagnosis_text(diagnosis: Diagnosis, language: Language = ENGLISH) -> str:
     job = list(_job_lines(diagnosis.job))
     if job:
         parts.append("\n".join([say("the job:"), *(f"  {say(line)}" for line in job)]))
-    if diagnosis.collect and diagnosis.has_failed:
+    reached = (
+        list(_reached_lines(diagnosis.outcome, language)) if diagnosis.collect or diagnosis.outcome.missing else []
+    )
+    if reached:
+        parts.append("\n".join([say("how far each rank came:"), *reached]))
+    if diagnosis.collect:
         parts.append("\n".join([say("to find out more:"), *(f"  - {say(line)}" for line in diagnosis.collect)]))
     return "\n\n".join(parts) + "\n"
 
@@ -56,7 +63,7 @@ def _headline(diagnosis: Diagnosis) -> str:
         return said("cause: unknown. The lines show only what followed from it.   [{read}]", read)
     if diagnosis.gaps:
         return said("no failure found in what could be read   [{read}]", read)
-    return said("no failure found in these lines   [{read}]", read)
+    return said("{outcome}   [{read}]", diagnosis.outcome.words, read)
 
 
 def _cause_lines(finding: Finding, language: Language, *, title: str) -> Iterator[str]:
@@ -147,6 +154,21 @@ def _job_lines(job: Job) -> Iterator[str]:
         yield said("hung in {cut}", _cut(hang_text(job.hang), 400))
 
 
+def _reached_lines(outcome: Outcome, language: Language) -> Iterator[str]:
+    """The last sign of life of each rank, those that are behind the others first."""
+    behind = set(map(id, outcome.behind))
+    for one in sorted(outcome.ranks, key=lambda one: id(one) not in behind)[:MOST_FOLDED]:
+        who = said("rank {rank}", one.rank) if one.rank >= 0 else printable(one.node or one.file)
+        step = said(" at step {step}", one.step) if one.step >= 0 else ""
+        late = " (behind the others)" * (id(one) in behind)
+        told = language.say(said("{who}{late}: in {stage}{step}", who, late, one.stage.words, step))
+        yield f"  - {told}, {printable(one.file)}:{one.number}: {_cut(one.text, 120)}"
+    if len(outcome.ranks) > MOST_FOLDED:
+        yield f"  {language.say(said('and {MOST_FOLDED} more', len(outcome.ranks) - MOST_FOLDED))}"
+    if outcome.missing:
+        yield f"  {language.say(said('to tell more, this is needed: {missing}', outcome.missing))}"
+
+
 def _fold(names: list[str]) -> str:
     return fold(names) if all(name.replace("-", "").replace(".", "").isalnum() for name in names) else ", ".join(names)
 
@@ -157,6 +179,14 @@ def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "known": diagnosis.is_known,
         "failed": diagnosis.has_failed,
+        "outcome": {
+            "end": diagnosis.outcome.end.value,
+            "stopped_by": diagnosis.outcome.by.value,
+            "in_order": diagnosis.outcome.in_order,
+            "recovered": diagnosis.outcome.has_recovered,
+            "missing": diagnosis.outcome.missing,
+            "ranks": [_reached(one, one in diagnosis.outcome.behind) for one in diagnosis.outcome.ranks],
+        },
         "files": [printable(name) for name in diagnosis.files],
         "lines": diagnosis.lines,
         "not_read": [
@@ -170,7 +200,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
         "causes": [_finding_document(finding) for finding in diagnosis.causes],
         "consequences": [_finding_document(finding) for finding in diagnosis.consequences],
         "notes": [_finding_document(finding) for finding in diagnosis.notes],
-        "collect": list(diagnosis.collect) if diagnosis.has_failed else [],
+        "collect": list(diagnosis.collect),
         "job": {
             "world_size": job.world_size or None,
             "nodes": {str(rank): printable(node) for rank, node in job.node_of.items()},
@@ -198,6 +228,19 @@ def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
+def _reached(one: Reached, is_behind: bool) -> dict[str, Any]:
+    return {
+        "rank": one.rank if one.rank >= 0 else None,
+        "node": printable(one.node),
+        "stage": one.stage.name.lower(),
+        "step": one.step if one.step >= 0 else None,
+        "behind": is_behind,
+        "file": printable(one.file),
+        "line": one.number,
+        "text": printable(without_secrets(one.text)),
+    }
+
+
 def _finding_document(finding: Finding) -> dict[str, Any]:
     cause = finding.cause
     return {
@@ -218,6 +261,7 @@ def _finding_document(finding: Finding) -> dict[str, Any]:
                 "text": printable(without_secrets(one.text)),
                 "rank": one.rank if one.rank >= 0 else None,
                 "node": printable(one.node),
+                "stage": one.stage.name.lower(),
             }
             for one in finding.evidence
         ],
