@@ -18,7 +18,7 @@ from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.index import WORDS, Index, compiled
 from preflight.diagnose.pace import KEPT, LIMITS, Mark
 from preflight.diagnose.prefix import ANSI, job_of, line_of, seconds_of
-from preflight.diagnose.quiet import HARMLESS, is_for_debugging, is_printed, is_python_warning, is_quoted
+from preflight.diagnose.quiet import HARMLESS, is_cited, is_for_debugging, is_printed, is_python_warning, is_quoted
 from preflight.diagnose.seen import Ended, Seen
 from preflight.diagnose.stages import PATTERNS as STAGES
 from preflight.diagnose.stages import Stage, Ways
@@ -224,9 +224,11 @@ class Gatherer:
             elif fact in BEGINNINGS and self._has_told_an_end(name, of_all=fact == "begun"):
                 self._begin_again(name)
         named = {cause.name: node for cause, match in found if (node := _named(match, text))}
-        for cause, _ in found:
+        is_mail = text.startswith(">")
+        for cause, match in found:
             at = replace(evidence, node=named.get(cause.name, line.node))
-            self._add(cause, at, task=line.task, is_warning=is_of_driver)
+            is_other = is_mail or is_cited(line.text[: max(0, len(line.text) - len(text) + match.start())])
+            self._add(cause, at, task=line.task, is_warning=is_of_driver, is_cited=is_other)
         if found and len(self.known) < 10_000:
             self.known.add((name, number))
         if is_traceback:
@@ -238,7 +240,7 @@ class Gatherer:
         names = tuple({cause.name: None for cause, _ in found})
         return names, not is_traceback and not passed and all(fact in REPEATED for fact, _ in facts)
 
-    def _add(self, cause: Cause, evidence: Evidence, *, task: int, is_warning: bool) -> None:
+    def _add(self, cause: Cause, evidence: Evidence, *, task: int, is_warning: bool, is_cited: bool) -> None:
         seen = self.seen.get(cause.name)
         if seen is None:
             seen = self.seen[cause.name] = Seen(cause, len(self.seen))
@@ -248,6 +250,7 @@ class Gatherer:
             self._progress(evidence.file),
             task=task,
             is_warning=is_warning,
+            is_cited=is_cited,
             has_ended=self.has_ended(evidence.file),
         )
 
@@ -332,6 +335,14 @@ class Gatherer:
         first = min((one.seconds for one in seen.evidence), default=-1.0)
         return all(self._ended_beside(file, first, surely=surely) for file in seen.before_end)
 
+    def _is_own(self, seen: Seen) -> bool:
+        """Whether the files that quote a cause are a job's own logs, and not quoted as a whole."""
+        return all(
+            (file in self.ended or self.recent[file] or self.ways.has_own(file))
+            and not all(line.startswith(b">") for _, line in self.tails[file])
+            for file in seen.progress
+        )
+
     def take_dump(self, name: str, data: bytes) -> None:
         """A dump of the flight recorder. Raises UsageError for one that cannot be read."""
         rank, calls = recorder.read(name, data)
@@ -353,7 +364,8 @@ class Gatherer:
                 seen.count,
                 tuple(sorted(seen.ranks - seen.tasks if self.several_a_task else seen.ranks)),
                 seen.of_nodes,
-                survived=all(
+                survived=(seen.is_cited and self._is_own(seen))
+                or all(
                     not seen.waiting[file]
                     or self.went_on(file, before, 1 if seen.is_tried or seen.cause.name in JOINING else WENT_ON)
                     for file, before in seen.progress.items()

@@ -44,6 +44,7 @@ class Seen:
     is_parting: bool = True  # whether each line only tells how a process went
     is_tried: bool = True  # whether each line only tells of a try that another one follows
     is_warning: bool = True  # whether a library only warned of it
+    is_cited: bool = True  # whether each line only quotes it, as it may quote another job
     before_end: set[str] = field(default_factory=set)  # files in which a line came before the training had ended
 
     def come(self, file: str, node: str) -> None:
@@ -53,16 +54,24 @@ class Seen:
         if not node:
             waiting.clear()
 
-    def take(self, evidence: Evidence, progress: int, *, task: int, is_warning: bool, has_ended: bool) -> None:
+    def take(
+        self, evidence: Evidence, progress: int, *, task: int, is_warning: bool, is_cited: bool, has_ended: bool
+    ) -> None:
         """Another line of it, after so many lines of progress; one that was told already counts once."""
         if self.evidence and self.evidence[-1].line == evidence.line and self.evidence[-1].file == evidence.file:
             return
+        if is_cited and not self.is_cited:
+            return
+        if self.is_cited and not is_cited:  # what was quoted before may be another job's
+            self.evidence.clear()
+            self.count = 0
         self.count += 1
         if not has_ended:
             self.before_end.add(evidence.file)
         self.is_parting = self.is_parting and AFTERMATH.search(evidence.text) is not None
         self.is_tried = self.is_tried and TRIED.search(evidence.text) is not None
         self.is_warning = self.is_warning and is_warning
+        self.is_cited = self.is_cited and is_cited
         is_new = evidence.rank not in self.ranks or not self.evidence
         if len(self.evidence) < EVIDENCE and (is_new or not any(evidence.text == one.text for one in self.evidence)):
             self.evidence.append(evidence)

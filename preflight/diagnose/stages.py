@@ -124,6 +124,10 @@ class Ways:
         self.milestones = {key: one for key, one in self.milestones.items() if key[0] != file}
         self.steps = {key: one for key, one in self.steps.items() if key[0] != file}
 
+    def has_own(self, file: str) -> bool:
+        """Whether a file shows a stage of a job."""
+        return any(key[0] == file for key in self.milestones)
+
     def stage_of(self, file: str, line: Line, *, has_progress: bool) -> Stage:
         """The stage in which a line was printed, as far as what its rank, else its file, printed before shows."""
         own = self.milestones.get((file, line.rank, "" if line.rank >= 0 else line.node))

@@ -25,7 +25,13 @@ BELOW = re.compile(
     r"\b(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?)\b|^[IW]\d{3,4} |\[[IW]\d* |\bwarning: |\bno errors?\b"
     r"|\b0 (?:errors?|failed|failures)\b|\b(?:errors?|fail\w*)\w*[=: ] ?(?:0|none|false)\b"
     r"|^Exception (?:in thread|ignored)"
-    r"|\bnccl_\w+ set (?:by|to)\b|\w[-_](?:error|failure|failed)(?:[-_]\w+)?\b",
+    r"|\bnccl_\w+ set (?:by|to)\b|\bcurrent value: |\w[-_](?:error|failure|failed)(?:[-_]\w+)?\b",
+    re.IGNORECASE,
+)
+# Errors that jobs run on after: of daemons of the node, of tools that try, of files that were only wished for.
+BENIGN = re.compile(
+    r"\bmlx5_cmd_out_err\b|\bunable to create tmpdir\b|\w+\.go:\d+\]|\bcontainerd\b|\bcni\b|\bkubelet\b"
+    r"|\bgds_ds12\w*|\bunable to determine the binding\b|\bmetric_exporter\b|\bioctl\(req=",
     re.IGNORECASE,
 )
 NCCL_WARNS = re.compile(r"\bNCCL WARN\b")
@@ -74,7 +80,7 @@ def _went_on(number: int, steps: list[int]) -> bool:
 
 def _is_error(line: Line, text: str) -> bool:
     lowered = text.lower()
-    if ERROR.search(line.text) is None or CODE.match(line.text) or TRIED.search(text):
+    if ERROR.search(line.text) is None or CODE.match(line.text) or TRIED.search(text) or BENIGN.search(text):
         return False
     if BELOW.search(text) and not NCCL_WARNS.search(text):
         return False
