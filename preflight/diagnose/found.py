@@ -9,6 +9,14 @@ from preflight.diagnose.ends import Outcome
 from preflight.diagnose.stages import Stage
 from preflight.said import said
 
+# Causes that end no job and make it slow.
+SLOWING = frozenset(
+    (
+        *("gpu-thermal", "rdma-no-device", "rdma-peer-memory"),
+        *("sharp-manager", "sharp-resources", "sharp-ports", "sharp-failure"),
+    )
+)
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -119,6 +127,11 @@ class Diagnosis:
     collect: tuple[str, ...] = ()  # what to gather next, where no cause is known
     gaps: tuple[Gap, ...] = ()  # what was given and not read
     outcome: Outcome = field(default_factory=Outcome)
+
+    @property
+    def slowing(self) -> tuple[Finding, ...]:
+        """What a job runs on with, and more slowly than it could."""
+        return tuple(one for one in self.notes if one.cause.name in SLOWING)
 
     @property
     def is_known(self) -> bool:

@@ -63,6 +63,7 @@ PATTERNS: tuple[tuple[Stage, str], ...] = (
     (Stage.COMMUNICATOR, r"all distributed processes registered"),
     (Stage.COMMUNICATOR, r"nccl info bootstrap ?: using"),
     (Stage.COMMUNICATOR, r"nccl info net/"),
+    (Stage.COMMUNICATOR, r"nccl info call to connect returned"),
     (Stage.COMMUNICATOR, r"comm \S+ rank \d+ nranks \d+ .*init start"),
     (Stage.FIRST_STEP, r"comm \S+ rank \d+ nranks \d+ .*init complete"),
     (Stage.FIRST_STEP, r"init torch distributed ends"),

@@ -36,9 +36,11 @@ def diagnosis_text(diagnosis: Diagnosis, language: Language = ENGLISH) -> str:
         parts.append("\n".join(_cause_lines(finding, language, title="cause" if number == 0 else "also")))
     if diagnosis.consequences:
         parts.append("\n".join(_folded(diagnosis, language)))
-    if diagnosis.notes:
-        notes = [_one_line(note, language) for note in diagnosis.notes[:MOST_FOLDED]]
-        parts.append("\n".join([say("also seen, and often harmless:"), *notes]))
+    slowing = diagnosis.slowing
+    others = [note for note in diagnosis.notes if note not in slowing]
+    for title, notes in (("what may make it slow:", slowing), ("also seen, and often harmless:", others)):
+        if notes:
+            parts.append("\n".join([say(title), *(_one_line(note, language) for note in notes[:MOST_FOLDED])]))
     job = list(_job_lines(diagnosis.job))
     if job:
         parts.append("\n".join([say("the job:"), *(f"  {say(line)}" for line in job)]))
@@ -199,6 +201,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
         ],
         "causes": [_finding_document(finding) for finding in diagnosis.causes],
         "consequences": [_finding_document(finding) for finding in diagnosis.consequences],
+        "slowing": [finding.cause.name for finding in diagnosis.slowing],
         "notes": [_finding_document(finding) for finding in diagnosis.notes],
         "collect": list(diagnosis.collect),
         "job": {
