@@ -156,10 +156,9 @@ class Gatherer:
                 and (not learns_nothing(words) or _is_progress(words, line))
                 and not (open_tracebacks and CODE.match(line))
             ):
-                progress += 1
-                self.progress[name] = progress
+                # Ranks print one after the other: only what goes beyond the furthest of them is progress of the job.
+                progress = self.progress[name] = max(progress, step(name, number, line))
                 keep((number, line))
-                step(name, number, line)
         self.lines += count
         self.tracebacks.open.clear()
 

@@ -77,8 +77,14 @@ PATTERNS: tuple[tuple[Stage, str], ...] = (
     (Stage.SAVING, r"\bsaving (?:model |the )?(?:checkpoint|weights)\b"),
     (Stage.SAVING, r"\bsaving checkpoint\b"),
 )
-STREAM = re.compile(rb"(?i)\brank[ :=_-]?\d+|^ {0,4}\d{1,5}: |\bpid=\d+|\[default\d+\]|\[\d+,\d+\]<|^[\w.-]+:")
+STREAM = re.compile(rb"(?i)\brank[ :=_-]?\d+|^ {0,4}\d{1,5}: |\bpid=\d+|\[default\d+\]|\[\d+,\d+\]<|^[A-Za-z][\w.-]*: ")
 NUMBER = re.compile(r"(?i)(?<!job )(?<![a-z])(?:step|iter(?:ation)?|batch|epoch)s?[ \]\"':=#/-]{0,4}(\d{1,12})\b")
+
+
+def stream_of(line: bytes) -> bytes:
+    """The words of a line that tell the lines of one rank from those of others; empty where it has none."""
+    found = STREAM.search(line[:160])
+    return found[0] if found else b""
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,7 @@ class Ways:
 
     milestones: dict[tuple[str, int, str], Reached] = field(default_factory=dict)
     steps: dict[tuple[str, bytes], tuple[int, bytes]] = field(default_factory=dict)
+    counts: dict[tuple[str, bytes], int] = field(default_factory=dict)  # of lines of progress, over all runs of a file
 
     def pass_milestone(self, stage: Stage, file: str, number: int, line: Line) -> None:
         """A line that shows a stage; a rank that is beyond it keeps its own, except that a run begins anew."""
@@ -113,12 +120,14 @@ class Ways:
             file, number, line.text.strip()[:300], line.rank, line.node, stage, seconds=line.seconds
         )
 
-    def step(self, file: str, number: int, line: bytes) -> None:
-        """A line of progress: this is called for every one of them, so it only keeps it."""
-        found = STREAM.search(line[:160])
-        key = (file, found[0] if found else b"")
-        if key in self.steps or len(self.steps) < MOST_STREAMS:
-            self.steps[key] = number, line
+    def step(self, file: str, number: int, line: bytes) -> int:
+        """A line of progress: how many its rank has printed. It is called for every one of them, so it does little."""
+        key = (file, stream_of(line))
+        if key not in self.counts and len(self.counts) >= MOST_STREAMS:
+            return 0
+        self.steps[key] = number, line
+        count = self.counts[key] = self.counts.get(key, 0) + 1
+        return count
 
     def forget(self, file: str) -> None:
         """Another run begins in a file."""

@@ -74,6 +74,7 @@ class Raised:
     evidence: Evidence
     progress: int = 0
     is_of_thread: bool = False  # which ends alone: the program goes on
+    inner: str = ""  # the innermost frame, where that is a library's
 
 
 @dataclass
@@ -157,19 +158,19 @@ class Tracebacks:
             self.idle.add((evidence.file, found[2]))
         if is_next or traceback.is_at_the_end:
             return None
-        return self._add(found, traceback.own or traceback.last, evidence, progress, traceback.is_of_thread)
+        return self._add(found, traceback, evidence, progress)
 
     def take_alone(self, line: Line, evidence: Evidence, *, progress: int = 0) -> None:
         """A line outside of any traceback that begins as the last of one does: the frames went elsewhere."""
         found = RAISED.match(line.text)
         if found and _is_plain(found) and (evidence.file, found[2]) not in self.idle:
-            self._add(found, "", evidence, progress)
+            self._add(found, Open(), evidence, progress)
 
-    def _add(
-        self, found: re.Match[str], at: str, evidence: Evidence, progress: int, is_of_thread: bool = False
-    ) -> Raised:
+    def _add(self, found: re.Match[str], traceback: Open, evidence: Evidence, progress: int) -> Raised:
         message = (found[2] or "").strip()[:300]
-        raised = Raised(found[1].rpartition(".")[2], message, at, evidence, progress, is_of_thread)
+        at = traceback.own or traceback.last
+        inner = traceback.last if at != traceback.last else ""
+        raised = Raised(found[1].rpartition(".")[2], message, at, evidence, progress, traceback.is_of_thread, inner)
         if len(self.raised) < MOST:
             self.raised.append(raised)
         return raised

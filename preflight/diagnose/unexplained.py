@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from preflight.diagnose.cause import Cause, Kind
 from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.gather import WENT_ON, Gatherer, unescaped
+from preflight.diagnose.pace import Mark
 from preflight.diagnose.prefix import ANSI, Line, line_of
 from preflight.diagnose.quiet import HARMLESS, TRIED, is_for_debugging, is_printed, is_python_warning, is_quoted
+from preflight.diagnose.stages import stream_of
 from preflight.diagnose.tracebacks import CODE
 
 # What tells of an error at the end of a log: words of a shell, a launcher, a library or the kernel.
@@ -51,7 +54,7 @@ def unexplained(gathered: Gatherer) -> Finding | None:
     for file, tail in gathered.tails.items():
         if gathered.has_ended(file) or file in gathered.left:
             continue
-        steps = [number for number, _ in gathered.recent.get(file, ())]
+        steps = list(gathered.recent.get(file, ()))
         for number, raw in tail:
             if (file, number) in gathered.known or _went_on(number, steps):
                 continue
@@ -72,10 +75,14 @@ def unexplained(gathered: Gatherer) -> Finding | None:
     return Finding(NOT_EXPLAINED, (first, *found[1:3]), len(found), ranks, nodes)
 
 
-def _went_on(number: int, steps: list[int]) -> bool:
-    """Whether the job made progress after a line; what came before the first step was survived by one of them."""
-    after = sum(step >= number for step in steps)
-    return number in steps or after >= (WENT_ON if after < len(steps) else 1)
+def _went_on(number: int, steps: list[Mark]) -> bool:
+    """Whether a rank made progress after a line; what came before its first step was survived by one of them."""
+    if any(number == step for step, _ in steps):
+        return True
+    before = Counter(stream_of(line) for step, line in steps if step < number)
+    after = Counter(stream_of(line) for step, line in steps if step > number)
+    furthest = max((before + after).values(), default=0) - max(before.values(), default=0)
+    return furthest >= (WENT_ON if before else 1)
 
 
 def _is_error(line: Line, text: str) -> bool:

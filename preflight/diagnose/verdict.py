@@ -267,7 +267,11 @@ def _exception(raised: Raised) -> Cause:
     return Cause(
         name="program-error",
         meaning=said("the program itself failed: {kind}{message}", raised.kind, message)
-        + (said(" (at {at})", raised.at) if raised.at else ""),
+        + (
+            said(" (at {at}{inner})", raised.at, said(", raised in {inner}", raised.inner) if raised.inner else "")
+            if raised.at
+            else ""
+        ),
         patterns=(),
         fix="no table of known causes has this exception: read the lines above it; where no other cause is named, it "
         "comes from the program or its versions, not from the network",
