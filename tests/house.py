@@ -54,7 +54,8 @@ INSIDE = {
         ("facts", "tracebacks", "read"),
         ("gather", "live", "derived"),
         ("outcome", "unexplained"),
-        ("verdict", "stuck"),
+        ("verdict", "stuck", "ras"),
+        ("next_steps",),
     ),
     "launch": (
         ("field", "job", "launcher", "layout"),

@@ -13,6 +13,7 @@ from typing import Any
 from preflight.diagnose import diagnose_files
 from preflight.diagnose.found import Diagnosis
 from preflight.diagnose.live import look
+from preflight.diagnose.next_steps import with_report
 from preflight.diagnose.stuck import compare
 from preflight.errors import UsageError
 from preflight.hosts import fold
@@ -105,7 +106,7 @@ def confirm(diagnosis: Diagnosis, values: Mapping[str, Any], command: tuple[str,
 
 
 def look_at_job(options: Options, *, match: str, pids: list[int]) -> int:
-    """Look at a job that hangs now: 0, 3 where a node could not be looked at, 5 where no process is of the job.
+    """Look at a job now: 0 where it goes on, 1 where it hangs, 3 where that cannot be told, 5 where it has no process.
 
     Raises UsageError for a pattern that is none.
     """
@@ -116,16 +117,19 @@ def look_at_job(options: Options, *, match: str, pids: list[int]) -> int:
     if options.dry_run:
         print(language_of(options).lines(dry_run_text(options, options.hosts)))
         return 0
-    found, failures = look(options.hosts, options.reach, run_id=options.run_id, match=match, pids=pids)
-    stuck = compare(found)
+    found = look(options.hosts, options.reach, run_id=options.run_id, match=match, pids=pids)
+    failures = found.failures
+    stuck = with_report(compare(found.ranks, failures), found.reports, failures)
     language = language_of(options)
     if options.json:
         print_json(hanging_document(stuck, failures), options.json)
     else:
         print(language.lines(hanging_text(stuck, failures)), end="")
-    if failures:
-        return EXIT_CODES[Verdict.ERROR]
-    return 0 if stuck.groups else EXIT_CODES[Verdict.SKIP]
+    if stuck.hangs and stuck.groups:
+        return EXIT_CODES[Verdict.FAIL]
+    if not failures and not stuck.groups:
+        return EXIT_CODES[Verdict.SKIP]
+    return 0 if stuck.goes_on and not failures else EXIT_CODES[Verdict.ERROR]
 
 
 def _progress(what: str) -> None:

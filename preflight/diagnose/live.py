@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import shutil
+import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -16,7 +22,8 @@ from preflight.session.fleet import Fleet
 from preflight.transport import Reach
 
 CALL_SECONDS = 40.0
-SECONDS = 90.0
+SECONDS = 150.0
+ASK_RAS = 3  # nodes: the first may have no rank of the job
 
 Number = Annotated[int, msgspec.Meta(ge=-1, le=2**31)]
 
@@ -60,32 +67,65 @@ class Process(Value, frozen=True, kw_only=True):
     earlier: Annotated[tuple[Seen, ...], msgspec.Meta(max_length=16)] = ()
 
 
+Report = Annotated[str, msgspec.Meta(max_length=1 << 17)]  # of NCCL's RAS service
+
+
 class Looked(Value, frozen=True):
     """The answer of one node."""
 
     ranks: Annotated[tuple[Process, ...], msgspec.Meta(max_length=256)]
+    ras: Annotated[tuple[Report | Missing, ...], msgspec.Meta(max_length=2)] = ()
 
 
-def look(
-    hosts: Sequence[Host], reach: Reach, *, run_id: str, match: str, pids: Sequence[int]
-) -> tuple[dict[str, tuple[Process, ...]], dict[str, str]]:
-    """The job's ranks by node, and why a node could not be looked at. Nothing is stopped, signalled or slowed."""
+@dataclass
+class Look:
+    """The job's ranks by node, why a node could not be looked at, and the reports of NCCL's RAS service."""
+
+    ranks: dict[str, tuple[Process, ...]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    reports: tuple[str, ...] = ()
+
+
+def look(hosts: Sequence[Host], reach: Reach, *, run_id: str, match: str, pids: Sequence[int]) -> Look:
+    """Ask all nodes at once. Nothing is stopped, signalled or slowed.
+
+    RAS answers on the node of any rank for all of them, so only a few nodes ask it. A node without py-spy is asked
+    again with ours.
+    """
     fleet = Fleet(hosts, reach, run_id=run_id, deadline=time.monotonic() + SECONDS)
-    found: dict[str, tuple[Process, ...]] = {}
-    arguments = {"proc": "/proc", "match": match, "pids": list(pids), "path": ""}
+    found = Look()
+    asking = {host.name for host in hosts[:ASK_RAS]}
+    ours = own_py_spy()
 
     async def ask(session: Session) -> None:
+        name = session.host.name
+        arguments = {"proc": "/proc", "match": match, "pids": list(pids), "path": "", "ras": name in asking}
         call = await session.start("hanging", arguments, seconds=CALL_SECONDS)
         looked: Looked = await call.first("facts", Looked)
-        found[session.host.name] = looked.ranks
+        found.ranks[name] = looked.ranks
+        reports = tuple(one for one in looked.ras if isinstance(one, str))
+        if len(reports) > len(found.reports):
+            found.reports = reports
+        lacks = any(isinstance(one.frames, Missing) and one.frames.kind == "absent" for one in looked.ranks)
+        is_alike = session.hello is not None and session.hello.machine == platform.machine()
+        if lacks and ours and is_alike:
+            call = await session.start("hanging", {**arguments, "ras": False}, seconds=CALL_SECONDS, blob=ours)
+            found.ranks[name] = (await call.first("facts", Looked)).ranks
 
     try:
         fleet.run(fleet.open(ask), seconds=SECONDS)
-        return found, {name: error.reason for name, error in fleet.failures.items()}
+        found.failures = {name: error.reason for name, error in fleet.failures.items()}
     except PreflightError as error:
         if isinstance(error, HostError):
             raise
-        left = {host.name: str(error) for host in hosts if host.name not in found}
-        return found, left
+        found.failures = {host.name: str(error) for host in hosts if host.name not in found.ranks}
     finally:
         fleet.close()
+    return found
+
+
+def own_py_spy() -> bytes:
+    """The program py-spy beside our own Python, which needs nothing else; empty where there is none."""
+    place = shutil.which("py-spy", path=os.path.dirname(sys.executable))
+    data = Path(place).read_bytes() if place and sys.platform == "linux" else b""
+    return data if data.startswith(b"\x7fELF") else b""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
 
 from preflight.node.agent import programs
 from preflight.node.agent.missing import missing
+from preflight.node.sources import ras
 from preflight.node.sources.gpus import printed_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from preflight.node.agent.channel import Channel
@@ -33,17 +36,23 @@ STATES = {TCP_ESTABLISHED: "established", TCP_SYN_SENT: "connecting", "08": "clo
 
 def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Emit the ranks of the job that is named by ``match`` (a pattern of command lines) or by ``pids``."""
-    channel.emit({"facts": collect(arguments)})
+    channel.emit({"facts": collect(arguments, channel.blob)})
     return {}
 
 
-def collect(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The ranks on this node, with what each is doing."""
+def collect(arguments: dict[str, Any], spy: bytes = b"") -> dict[str, Any]:
+    """The ranks on this node, with what each is doing, and what NCCL says of all where it is asked.
+
+    `spy` is the program py-spy, for a node that has none.
+    """
     proc = arguments["proc"]
     chosen = ranks(everybody(proc), arguments.get("match", ""), set(arguments.get("pids", ())), own(proc))
+    address = next((process["ras"] for process in chosen if process["ras"]), "")
+    said = [ras.status(address)] if arguments.get("ras") else []
     before = {process["pid"]: cpu_seconds(proc, process["pid"]) for process in chosen}
     began = time.monotonic()
-    looks = watched(chosen, proc, arguments.get("path", ""))
+    with sent_program(spy) as sent:
+        looks = watched(chosen, proc, arguments.get("path", ""), sent)
     elapsed = time.monotonic() - began
     connections = sockets(proc)
     gpus = gpu_use(arguments.get("path", ""))
@@ -58,10 +67,33 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         process["earlier"] = [] if all(look == looks[pid][-1] for look in looks[pid]) else looks[pid][:-1]
         process.pop("parent")
         process.pop("program")
-    return {"ranks": chosen}
+        process.pop("ras")
+    if said and isinstance(said[0], str):  # a rank that is only late has gone on by now
+        said.append(ras.status(address))
+    return {"ranks": chosen, "ras": said}
 
 
-def watched(processes: list[dict[str, Any]], proc: str, path: str) -> dict[int, list[dict[str, Any]]]:
+@contextlib.contextmanager
+def sent_program(program: bytes) -> Iterator[str]:
+    """The path of a program that lies in memory alone, for as long as it is needed; "" for none."""
+    if not program or not hasattr(os, "memfd_create"):
+        yield ""
+        return
+    descriptor = os.memfd_create("py-spy", 0)
+    try:
+        view = memoryview(program)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        # Opened for reading too by whoever starts it: what is open for writing cannot be executed.
+        reading = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY)
+        os.close(descriptor)
+        descriptor = reading
+        yield f"/proc/{os.getpid()}/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def watched(processes: list[dict[str, Any]], proc: str, path: str, sent: str = "") -> dict[int, list[dict[str, Any]]]:
     """What each process does at several moments: of one alone, a rank that is late is not told from one that hangs."""
     looks: dict[int, list[dict[str, Any]]] = {process["pid"]: [] for process in processes}
     began = time.monotonic()
@@ -69,7 +101,7 @@ def watched(processes: list[dict[str, Any]], proc: str, path: str) -> dict[int, 
         if number and time.monotonic() - began > WATCH_S:
             break
         at = time.monotonic()
-        stacks = spied(processes, path)
+        stacks = spied(processes, path, sent)
         for pid, seen in looks.items():
             fields = text_of(f"{proc}/{pid}/stat").rpartition(")")[2].split()
             wchan = text_of(f"{proc}/{pid}/wchan").strip("\0\n 0")
@@ -102,6 +134,7 @@ def everybody(proc: str) -> list[dict[str, Any]]:
                 "rank": number(environment, RANK),
                 "local_rank": number(environment, LOCAL),
                 "world_size": number(environment, WORLD),
+                "ras": environment.get("NCCL_RAS_ADDR", ""),
             }
         )
     return found
@@ -186,12 +219,13 @@ def cpu_seconds(proc: str, pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if len(fields) > 12 else 0.0
 
 
-def spied(processes: list[dict[str, Any]], path: str) -> dict[int, Any]:
+def spied(processes: list[dict[str, Any]], path: str, sent: str = "") -> dict[int, Any]:
     """The Python frames of each rank's main thread, innermost first, by py-spy; it reads memory and pauses nobody."""
     commands = {}
     for process in processes:
         folder = os.path.dirname(process["program"])
         spy = programs.find("py-spy", f"{folder}:{path}" if folder.startswith("/") else path)
+        spy = spy or sent
         if not spy:
             continue
         commands[str(process["pid"])] = [spy, "dump", "--json", "--nonblocking", "--pid", str(process["pid"])]
