@@ -47,15 +47,13 @@ INSIDE = {
     ),
     "diagnose": (
         ("forms", "cause", "prefix", "quiet"),
-        ("stages",),
         ("ends",),
         ("causes", "index", "found"),
         ("recorder", "pace", "seen"),
         ("facts", "tracebacks", "read"),
-        ("gather", "live", "derived"),
+        ("gather", "hanging", "derived"),
         ("outcome", "unexplained"),
-        ("verdict", "stuck", "ras"),
-        ("next_steps",),
+        ("verdict",),
     ),
     "launch": (
         ("field", "job", "launcher", "layout"),

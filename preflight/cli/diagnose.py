@@ -12,9 +12,9 @@ from typing import Any
 
 from preflight.diagnose import diagnose_files
 from preflight.diagnose.found import Diagnosis
-from preflight.diagnose.live import look
-from preflight.diagnose.next_steps import with_report
-from preflight.diagnose.stuck import compare
+from preflight.diagnose.hanging.live import look
+from preflight.diagnose.hanging.next_steps import with_report
+from preflight.diagnose.hanging.stuck import compare
 from preflight.errors import UsageError
 from preflight.hosts import fold
 from preflight.ledger.findings import EXIT_CODES, Verdict

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from preflight.diagnose.cause import Cause
-from preflight.diagnose.ends import Outcome
-from preflight.diagnose.stages import Stage
+from preflight.diagnose.ends.end import Outcome
+from preflight.diagnose.ends.stages import Stage
 from preflight.said import said
 
 # Causes that end no job and make it slow.

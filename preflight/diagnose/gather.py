@@ -13,6 +13,8 @@ from preflight.diagnose import recorder
 from preflight.diagnose.cause import Cause
 from preflight.diagnose.causes import CAUSES, SUBJECTS
 from preflight.diagnose.causes.collectives.nccl import WARNED
+from preflight.diagnose.ends.stages import PATTERNS as STAGES
+from preflight.diagnose.ends.stages import Stage, Ways
 from preflight.diagnose.facts import PATTERNS, Facts
 from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.index import WORDS, Index, compiled
@@ -20,8 +22,6 @@ from preflight.diagnose.pace import KEPT, LIMITS, Mark
 from preflight.diagnose.prefix import ANSI, job_of, line_of, seconds_of
 from preflight.diagnose.quiet import HARMLESS, is_cited, is_for_debugging, is_printed, is_python_warning, is_quoted
 from preflight.diagnose.seen import Ended, Seen
-from preflight.diagnose.stages import PATTERNS as STAGES
-from preflight.diagnose.stages import Stage, Ways
 from preflight.diagnose.tracebacks import BUILT_IN, Tracebacks
 
 TAIL = 40  # lines at the end of a file: what a failure that no cause explains looks like

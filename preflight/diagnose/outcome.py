@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from preflight.diagnose.cause import Kind
-from preflight.diagnose.ends import By, End, Outcome
+from preflight.diagnose.ends.end import By, End, Outcome
+from preflight.diagnose.ends.stages import Reached, Stage
 from preflight.diagnose.found import Finding, Job
 from preflight.diagnose.gather import Gatherer
-from preflight.diagnose.stages import Reached, Stage
 from preflight.hosts import fold
 from preflight.said import said
 

@@ -6,12 +6,12 @@ import re
 from collections import Counter
 
 from preflight.diagnose.cause import Cause, Kind
+from preflight.diagnose.ends.stages import stream_of
 from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.gather import WENT_ON, Gatherer, unescaped
 from preflight.diagnose.pace import Mark
 from preflight.diagnose.prefix import ANSI, Line, line_of
 from preflight.diagnose.quiet import HARMLESS, TRIED, is_for_debugging, is_printed, is_python_warning, is_quoted
-from preflight.diagnose.stages import stream_of
 from preflight.diagnose.tracebacks import CODE
 
 # What tells of an error at the end of a log: words of a shell, a launcher, a library or the kernel.
@@ -28,13 +28,13 @@ BELOW = re.compile(
     r"\b(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?)\b|^[IW]\d{3,4} |\[[IW]\d* |\bwarning: |\bno errors?\b"
     r"|\b0 (?:errors?|failed|failures)\b|\b(?:errors?|fail\w*)\w*[=: ] ?(?:0|none|false)\b"
     r"|^Exception (?:in thread|ignored)"
-    r"|\bnccl_\w+ set (?:by|to)\b|\bcurrent value: |\w[-_](?:error|failure|failed)(?:[-_]\w+)?\b",
+    r"|\bnccl_\w+ set (?:by|to)\b|\bcurrent value: |\berrors?(?: rate)?\W{0,3}\d+\.\d|\w[-_](?:error|failure|failed)(?:[-_]\w+)?\b",
     re.IGNORECASE,
 )
 # Errors that jobs run on after: of daemons of the node, of tools that try, of files that were only wished for.
 BENIGN = re.compile(
     r"\bmlx5_cmd_out_err\b|\bunable to create tmpdir\b|\w+\.go:\d+\]|\bcontainerd\b|\bcni\b|\bkubelet\b"
-    r"|\bgds_ds12\w*|\bunable to determine the binding\b|\bmetric_exporter\b|\bioctl\(req=",
+    r"|\bgds_ds12\w*|\bunable to determine the binding\b|\bmetric_exporter\b|\bioctl\(req=|\bunable to register cu\w+ factory\b",
     re.IGNORECASE,
 )
 NCCL_WARNS = re.compile(r"\bNCCL WARN\b")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from preflight.diagnose import diagnose
-from preflight.diagnose.ends import By, End
-from preflight.diagnose.stages import Stage
+from preflight.diagnose.ends.end import By, End
+from preflight.diagnose.ends.stages import Stage
 from preflight.report.formats.diagnosis import diagnosis_document, diagnosis_text
 from tests.diagnose.healthy import OOM, TRACE, steps
 

@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from preflight.diagnose import diagnose, diagnose_files, diagnose_texts
-from preflight.diagnose.ends import End
+from preflight.diagnose.ends.end import End
 from tests.diagnose.healthy import FAILURES, logs, steps
 
 RANKS = 4

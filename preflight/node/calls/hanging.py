@@ -9,8 +9,7 @@ import time
 
 from preflight.node.agent import programs
 from preflight.node.agent.missing import missing
-from preflight.node.sources import ras
-from preflight.node.sources.gpus import printed_json
+from preflight.node.sources.gpus import printed_json, ras
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any
 
 from preflight.diagnose.cause import CONFIDENCE
 from preflight.diagnose.derived.hangs import hang_text
-from preflight.diagnose.ends import Outcome
+from preflight.diagnose.ends.end import Outcome
+from preflight.diagnose.ends.stages import Reached
 from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
-from preflight.diagnose.stages import Reached
 from preflight.hosts import fold
 from preflight.redact import without_secrets
 from preflight.report.columns import counted

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from preflight.diagnose.stuck import Doing, Stuck
+from preflight.diagnose.hanging.stuck import Doing, Stuck
 from preflight.facts.value import Missing
 from preflight.redact import without_secrets
 from preflight.report.printable import printable

@@ -11,8 +11,8 @@ import time
 import msgspec
 import pytest
 
-from preflight.diagnose.live import Looked, Process, own_py_spy
-from preflight.diagnose.stuck import compare
+from preflight.diagnose.hanging.live import Looked, Process, own_py_spy
+from preflight.diagnose.hanging.stuck import compare
 from preflight.node.calls import hanging
 
 # A rank as torch would have it: what it waits in is called all_reduce; rank 1 never comes to it.

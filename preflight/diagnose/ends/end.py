@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from preflight.diagnose.stages import Reached, Stage
+from preflight.diagnose.ends.stages import Reached, Stage
 from preflight.said import said
 
 

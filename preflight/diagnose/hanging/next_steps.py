@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from preflight.diagnose import ras
-from preflight.diagnose.stuck import STOPPED, Doing, Stuck
+from preflight.diagnose.hanging import ras
+from preflight.diagnose.hanging.stuck import STOPPED, Doing, Stuck
 from preflight.facts.value import Missing
 from preflight.said import said
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from preflight.diagnose.live import look
+from preflight.diagnose.hanging.live import look
 from preflight.hosts import parse_hosts
 from preflight.transport import Reach
 

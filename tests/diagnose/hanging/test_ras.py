@@ -1,19 +1,15 @@
-"""Is NCCL's RAS service asked, and what it says of the ranks read?"""
+"""Is what NCCL's RAS service says of the ranks read?"""
 
 from __future__ import annotations
 
-import socket
-import threading
-
 import pytest
 
-from preflight.diagnose import ras
-from preflight.diagnose.live import Seen
-from preflight.diagnose.next_steps import with_report
-from preflight.diagnose.stuck import compare
-from preflight.node.sources.ras import status
+from preflight.diagnose.hanging import ras
+from preflight.diagnose.hanging.live import Seen
+from preflight.diagnose.hanging.next_steps import with_report
+from preflight.diagnose.hanging.stuck import compare
 from preflight.report.formats.hanging import hanging_text
-from tests.diagnose.test_stuck import IN_TORCH, LOADER, STEP, rank
+from tests.diagnose.hanging.test_stuck import IN_TORCH, LOADER, STEP, rank
 
 # The forms of NCCL 2.24 and later, as its documentation and its client_support.cc print them.
 HEAD = """NCCL version 2.28.3 compiled with CUDA 12.9
@@ -83,32 +79,6 @@ Warnings
   Rank 2 -- GPU 0 managed by process 483074 on node 172.16.64.210
 """
     )
-
-
-def serving(text: str, greeting: str = "SERVER PROTOCOL 2\n") -> tuple[str, list[bytes]]:
-    """The address of a stand-in for the service of one client, and what the client sent."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    sent: list[bytes] = []
-
-    def serve() -> None:
-        with listener, listener.accept()[0] as client:
-            while b"STATUS\n" not in b"".join(sent) and (block := client.recv(4096)):
-                sent.append(block)
-            client.sendall((greeting + text).encode())
-
-    threading.Thread(target=serve, daemon=True).start()
-    return f"127.0.0.1:{listener.getsockname()[1]}", sent
-
-
-def test_the_service_is_asked_in_its_protocol():
-    """The report is read to its end; what greets otherwise, or nothing that listens, is no service."""
-    address, sent = serving(SILENT * 20)
-    assert status(address) == SILENT * 20
-    assert b"".join(sent) == b"CLIENT PROTOCOL 2\nVERBOSE STATUS\n"
-    address, _ = serving("HTTP/1.1 400", greeting="")
-    assert "no RAS service" in status(address)["missing"]
-    assert "missing" in status(address)
-    assert "missing" in status("here:no port")
 
 
 @pytest.mark.parametrize(

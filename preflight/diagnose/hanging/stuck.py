@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from preflight.diagnose.live import Process, Seen
+from preflight.diagnose.hanging.live import Process, Seen
 from preflight.facts.value import Missing
 from preflight.said import joined, said
 
