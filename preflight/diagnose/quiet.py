@@ -23,7 +23,7 @@ MANY = 12
 QUOTED = re.compile(
     r"\s*(?:\[(?:prompt|response|ground_truth|solution|reward|score|completion|answer|question|extracted\w*)\]"
     r"|#{1,4} ?(?:response|instruction|question|answer|input)\b|(?:assistant|human|user|question|answer|q|a): "
-    r"|(?:prompts?|samples?|generat(?:ed|ion)|completions?)(?: \d+)?: "
+    r"|(?:prompts?|samples?|generat(?:ed|ion)|completions?|rewards?|scores?)(?: \d+)?: "
     r"|[-+] {2,}\S"
     r"|\{.*[\"'](?:prompt|completion|response|question|answer|messages|content|ground_truth|instruction|reward)[\"']: )"
     r"|.*\breceived request \S+: prompt: |.*::test_\w+.*\b(?:passed|xfailed|skipped)\b|test_\w+ \(.*\.\.\. ok$",

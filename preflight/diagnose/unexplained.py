@@ -8,7 +8,7 @@ from collections import Counter
 from preflight.diagnose.cause import Cause, Kind
 from preflight.diagnose.ends.stages import stream_of
 from preflight.diagnose.found import Evidence, Finding
-from preflight.diagnose.gather import WENT_ON, Gatherer, unescaped
+from preflight.diagnose.gather import Gatherer, unescaped
 from preflight.diagnose.pace import Mark
 from preflight.diagnose.prefix import ANSI, Line, line_of
 from preflight.diagnose.quiet import HARMLESS, TRIED, is_for_debugging, is_printed, is_python_warning, is_quoted
@@ -23,18 +23,21 @@ ERROR = re.compile(
     r"|err(?:no)? \d+)\b",
     re.IGNORECASE,
 )
+LEVEL = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")  # loggers write it in front of a line
 # A level below an error, as loggers write it, and counters and settings that only have the words.
 BELOW = re.compile(
     r"\b(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?)\b|^[IW]\d{3,4} |\[[IW]\d* |\bwarning: |\bno errors?\b"
     r"|\b0 (?:errors?|failed|failures)\b|\b(?:errors?|fail\w*)\w*[=: ] ?(?:0|none|false)\b"
     r"|^Exception (?:in thread|ignored)"
-    r"|\bnccl_\w+ set (?:by|to)\b|\bcurrent value: |\berrors?(?: rate)?\W{0,3}\d+\.\d|\w[-_](?:error|failure|failed)(?:[-_]\w+)?\b",
+    r"|\bnccl_\w+ set (?:by|to)\b|\bcurrent value: |\berrors?(?: rate)?\W{0,3}\d+\.\d"
+    r"|\w[-_](?:error|failure|failed)(?:[-_]\w+)?\b",
     re.IGNORECASE,
 )
 # Errors that jobs run on after: of daemons of the node, of tools that try, of files that were only wished for.
 BENIGN = re.compile(
     r"\bmlx5_cmd_out_err\b|\bunable to create tmpdir\b|\w+\.go:\d+\]|\bcontainerd\b|\bcni\b|\bkubelet\b"
-    r"|\bgds_ds12\w*|\bunable to determine the binding\b|\bmetric_exporter\b|\bioctl\(req=|\bunable to register cu\w+ factory\b",
+    r"|\bdependency resolver\b|\bgds_ds12\w*|\bunable to determine the binding\b|\bmetric_exporter\b|\bioctl\(req="
+    r"|\bunable to register cu\w+ factory\b",
     re.IGNORECASE,
 )
 NCCL_WARNS = re.compile(r"\bNCCL WARN\b")
@@ -76,18 +79,22 @@ def unexplained(gathered: Gatherer) -> Finding | None:
 
 
 def _went_on(number: int, steps: list[Mark]) -> bool:
-    """Whether a rank made progress after a line; what came before its first step was survived by one of them."""
+    """Whether the furthest rank made a step after a line: an error that nothing is known of is no more than a word."""
     if any(number == step for step, _ in steps):
         return True
     before = Counter(stream_of(line) for step, line in steps if step < number)
     after = Counter(stream_of(line) for step, line in steps if step > number)
-    furthest = max((before + after).values(), default=0) - max(before.values(), default=0)
-    return furthest >= (WENT_ON if before else 1)
+    return max((before + after).values(), default=0) > max(before.values(), default=0)
 
 
 def _is_error(line: Line, text: str) -> bool:
     lowered = text.lower()
-    if ERROR.search(line.text) is None or CODE.match(line.text) or TRIED.search(text) or BENIGN.search(text):
+    if (
+        not (ERROR.search(line.text) or LEVEL.search(text))
+        or CODE.match(line.text)
+        or TRIED.search(text)
+        or BENIGN.search(text)
+    ):
         return False
     if BELOW.search(text) and not NCCL_WARNS.search(text):
         return False
