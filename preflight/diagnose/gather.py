@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -18,9 +17,17 @@ from preflight.diagnose.ends.stages import Stage, Ways
 from preflight.diagnose.facts import PATTERNS, Facts
 from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.index import WORDS, Index, compiled
-from preflight.diagnose.pace import KEPT, LIMITS, Mark
+from preflight.diagnose.pace import KEPT, LEARNS, LIMITS, PROGRESS, Mark, is_progress
 from preflight.diagnose.prefix import ANSI, job_of, line_of, seconds_of
-from preflight.diagnose.quiet import HARMLESS, is_cited, is_for_debugging, is_printed, is_python_warning, is_quoted
+from preflight.diagnose.quiet import (
+    HARMLESS,
+    is_cited,
+    is_for_debugging,
+    is_printed,
+    is_python_warning,
+    is_quoted,
+    unescaped,
+)
 from preflight.diagnose.seen import Ended, Seen
 from preflight.diagnose.tracebacks import BUILT_IN, Tracebacks
 
@@ -35,19 +42,10 @@ JOINING = frozenset(
         "wandb-network",  # nothing of the training waits for it
     )
 )
-LEARNS = frozenset((b"loss", b"iteration", b"epoch"))
-# Words of a line of progress, and what it must look like: the number of a step of the training, where Slurm numbers the
-# steps of jobs; a bar of the training, which has no title as those of downloads do; what an engine answers to.
-STEP = re.compile(rb"(?i)(?<!job )(?<![a-z])(?:step|iter)s?[ \]\"':=#/-]{0,4}\d|\[ *\d+/\d+\][ ,]+eta: ?\d")
-BAR = re.compile(rb"(?:^|\) |\]: ?) *\d+%\|[^|\n]{0,200}\| *\d+/\d+ \[")
-ANSWERS = re.compile(rb"throughput[ (a-z/)]{0,20}: ?0*(?:\.0*)?[1-9]")
-LOOKS = {**dict.fromkeys((b"step", b"steps", b"iter", b"eta"), STEP), b"it": BAR, b"throughput": ANSWERS}
-PROGRESS = LEARNS | frozenset(LOOKS)
 CODE = re.compile(rb"(?:\[\w+\]:)? {4}")  # of the program, as a traceback shows it
 TRACEBACK = b"traceback"
 ESCAPE = b"\x1b"
 COLOURS = re.compile(ANSI.pattern.encode())
-OF_A_PAGE = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27);")  # a log that was taken from the source of a web page
 # What torch only warns of when it looks for GPUs; that there is none is said later, and less clearly.
 OF_DRIVERS = ("driver-library-mismatch", "driver-too-old", "fabric-manager", "cuda-init-failed")
 LOOKS_FOR_GPUS = re.compile(r"warning: .*(?:cuda initialization:|can't initialize nvml)")
@@ -153,7 +151,7 @@ class Gatherer:
                     continue
             if (
                 not is_no_progress(words)
-                and (not learns_nothing(words) or _is_progress(words, line))
+                and (not learns_nothing(words) or is_progress(words, line))
                 and not (open_tracebacks and CODE.match(line))
             ):
                 # Ranks print one after the other: only what goes beyond the furthest of them is progress of the job.
@@ -376,15 +374,6 @@ class Gatherer:
             )
             for seen in rows
         ]
-
-
-def unescaped(text: str) -> str:
-    """A line as it was before it became part of a web page."""
-    return html.unescape(text) if "&" in text and OF_A_PAGE.search(text) else text
-
-
-def _is_progress(words: list[bytes], line: bytes) -> bool:
-    return any(LOOKS[word].search(line) for word in PROGRESS.intersection(words))
 
 
 def _named(found: re.Match[str], text: str) -> str:

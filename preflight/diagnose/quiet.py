@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 # A line by which a logger of Python, UCX (DIAG: it takes another way), libfabric or Slurm only tells how it goes on.
@@ -48,6 +49,12 @@ TRIED = re.compile(
     r"|\battempt \d+ ?(?:of|/) ?\d+",
     re.IGNORECASE,
 )
+OF_A_PAGE = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27);")  # a log that was taken from the source of a web page
+
+
+def unescaped(text: str) -> str:
+    """A line as it was before it became part of a web page."""
+    return html.unescape(text) if "&" in text and OF_A_PAGE.search(text) else text
 
 
 def is_python_warning(words: list[bytes]) -> bool:

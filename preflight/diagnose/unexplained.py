@@ -8,10 +8,18 @@ from collections import Counter
 from preflight.diagnose.cause import Cause, Kind
 from preflight.diagnose.ends.stages import stream_of
 from preflight.diagnose.found import Evidence, Finding
-from preflight.diagnose.gather import Gatherer, unescaped
+from preflight.diagnose.gather import Gatherer
 from preflight.diagnose.pace import Mark
 from preflight.diagnose.prefix import ANSI, Line, line_of
-from preflight.diagnose.quiet import HARMLESS, TRIED, is_for_debugging, is_printed, is_python_warning, is_quoted
+from preflight.diagnose.quiet import (
+    HARMLESS,
+    TRIED,
+    is_for_debugging,
+    is_printed,
+    is_python_warning,
+    is_quoted,
+    unescaped,
+)
 from preflight.diagnose.tracebacks import CODE
 
 # What tells of an error at the end of a log: words of a shell, a launcher, a library or the kernel.
