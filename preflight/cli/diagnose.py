@@ -125,7 +125,7 @@ def look_at_job(options: Options, *, match: str, pids: list[int]) -> int:
         print_json(hanging_document(stuck, failures), options.json)
     else:
         print(language.lines(hanging_text(stuck, failures)), end="")
-    if stuck.hangs and stuck.groups:
+    if stuck.hangs and stuck.groups and (stuck.guilty or stuck.ras or not failures):
         return EXIT_CODES[Verdict.FAIL]
     if not failures and not stuck.groups:
         return EXIT_CODES[Verdict.SKIP]

@@ -65,6 +65,7 @@ class Process(Value, frozen=True, kw_only=True):
     sockets: Annotated[tuple[Socket, ...], msgspec.Meta(max_length=64)]
     gpu_memory_mib: Count
     earlier: Annotated[tuple[Seen, ...], msgspec.Meta(max_length=16)] = ()
+    dump: Text = ""  # of the flight recorder, or the pipe that asks for one
 
 
 Report = Annotated[str, msgspec.Meta(max_length=1 << 17)]  # of NCCL's RAS service

@@ -31,6 +31,7 @@ def next_steps(stuck: Stuck, failures: Mapping[str, str], report: ras.Report) ->
             )
         )
     everyone = [one for group in stuck.groups for one in group]
+    found += _of_dumps(everyone)
     if any(isinstance(one.process.frames, Missing) for one in everyone):
         found.append(
             "for the Python stacks: `pip install py-spy` beside preflight here, and look as root or as the job's user "
@@ -61,6 +62,22 @@ def _of_rank(one: Doing) -> str:
             pid,
         )
     return said("on {node}: `py-spy dump --pid {pid}` again after a while shows whether it is still there", node, pid)
+
+
+def _of_dumps(everyone: Sequence[Doing]) -> Iterator[str]:
+    """What the flight recorder has written, or would write, of each rank's collectives."""
+    pipes = [one for one in everyone if one.process.dump.endswith(".pipe")]
+    dumps = [one for one in everyone if one.process.dump and one not in pipes]
+    if dumps:
+        places = ", ".join(f"{one.node}:{one.process.dump}" for one in dumps[:MOST])
+        yield said("the flight recorder has dumped: copy {places} here, and `preflight diagnose` them together", places)
+    if pipes:
+        first = pipes[0]
+        yield said(
+            "on {node}: `echo 1 > {pipe}` makes the flight recorder write which collectives the rank called; so on all",
+            first.node,
+            first.process.dump,
+        )
 
 
 def _of_nodes(failures: Mapping[str, str]) -> Iterator[str]:

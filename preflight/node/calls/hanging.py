@@ -67,9 +67,30 @@ def collect(arguments: dict[str, Any], spy: bytes = b"") -> dict[str, Any]:
         process.pop("parent")
         process.pop("program")
         process.pop("ras")
+        process["dump"] = dump_of(proc, pid, process["rank"], *process.pop("recorder"))
     if said and isinstance(said[0], str):  # a rank that is only late has gone on by now
         said.append(ras.status(address))
     return {"ranks": chosen, "ras": said}
+
+
+def recorder(environment: dict[str, str]) -> tuple[str, str]:
+    """Where the flight recorder of torch dumps, and the pipe that makes it, both without the rank; "" for no pipe."""
+    names = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+    dump = next((environment[name] for name in names if environment.get(name)), "/tmp/nccl_trace_rank_")
+    return dump, environment.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "")
+
+
+def dump_of(proc: str, pid: int, rank: int, dump: str, pipe: str) -> str:
+    """The dump that this process has written, else the pipe that makes it write one; "" for neither.
+
+    A dump that is older than the process is another job's.
+    """
+    try:
+        if os.stat(f"{proc}/{pid}/root{dump}{rank}").st_mtime >= os.stat(f"{proc}/{pid}").st_mtime:
+            return f"{dump}{rank}"
+    except OSError:
+        pass
+    return f"{pipe}{rank}.pipe" if pipe and os.path.exists(f"{proc}/{pid}/root{pipe}{rank}.pipe") else ""
 
 
 @contextlib.contextmanager
@@ -134,6 +155,7 @@ def everybody(proc: str) -> list[dict[str, Any]]:
                 "local_rank": number(environment, LOCAL),
                 "world_size": number(environment, WORLD),
                 "ras": environment.get("NCCL_RAS_ADDR", ""),
+                "recorder": recorder(environment),
             }
         )
     return found

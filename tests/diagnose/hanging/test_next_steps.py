@@ -36,3 +36,14 @@ def test_ranks_that_are_gone_all_alike_or_unread_have_steps_too():
     unread = with_report(compare({"a": (rank(0), rank(1), rank(2))}), (), {})
     assert "pip install py-spy" in unread.steps[0]
     assert not unread.hangs
+
+
+def test_dumps_of_the_flight_recorder_are_told_with_what_reads_them():
+    """Those that lie there, and else the pipe that asks for one."""
+    lost = rank(1, LOADER, STEP, dump="/tmp/nccl_trace_rank_1")
+    steps = with_report(compare({"a": (*OTHERS, lost)}), (), {}).steps
+    assert any("copy a:/tmp/nccl_trace_rank_1 here" in step for step in steps)
+    lost = rank(1, LOADER, STEP, dump="/tmp/fr_1.pipe")
+    assert any(
+        "`echo 1 > /tmp/fr_1.pipe`" in step for step in with_report(compare({"a": (*OTHERS, lost)}), (), {}).steps
+    )

@@ -142,3 +142,18 @@ def test_a_stack_is_read_with_the_py_spy_that_was_sent(tmp_path, monkeypatch):
             job.kill()
     assert without["kind"] == "absent"
     assert any(frame.startswith("all_reduce (") for frame in seen)
+
+
+def test_a_dump_of_the_flight_recorder_is_found_where_the_job_writes_it(tmp_path):
+    """One that is older than the process is another job's; without one the pipe is told."""
+    prefix = str(tmp_path / "trace_")
+    assert hanging.recorder({"TORCH_FR_DUMP_TEMP_FILE": prefix}) == (prefix, "")
+    pid = os.getpid()
+    assert hanging.dump_of("/proc", pid, 3, prefix, "") == ""
+    (tmp_path / "pipe_3.pipe").touch()
+    assert hanging.dump_of("/proc", pid, 3, prefix, str(tmp_path / "pipe_")) == str(tmp_path / "pipe_3.pipe")
+    (tmp_path / "trace_3").touch()
+    os.utime(tmp_path / "trace_3", (1, 1))
+    assert hanging.dump_of("/proc", pid, 3, prefix, "") == ""
+    os.utime(tmp_path / "trace_3")
+    assert hanging.dump_of("/proc", pid, 3, prefix, "") == f"{prefix}3"
