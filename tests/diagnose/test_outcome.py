@@ -78,6 +78,9 @@ def test_an_unknown_exception_is_told_with_the_frames_of_program_and_library():
     meaning = diagnose([TRACE[0], *frames, "flux.Odd: unheard of"]).causes[0].cause.meaning
     assert "/job/train.py:9" in meaning
     assert "flux/core.py:77" in meaning
+    text = diagnosis_text(diagnose(["step 1 loss 2", TRACE[0], *frames, "flux.Odd: unheard of"]))
+    assert "stage  in the steps of the job" in text
+    assert "/env/site-packages/flux/core.py:77" in text
 
 
 def test_a_reason_for_slowness_is_told_as_one():

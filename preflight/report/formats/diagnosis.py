@@ -9,7 +9,7 @@ from typing import Any
 from preflight.diagnose.cause import CONFIDENCE
 from preflight.diagnose.derived.hangs import hang_text
 from preflight.diagnose.ends.end import Outcome
-from preflight.diagnose.ends.stages import Reached
+from preflight.diagnose.ends.stages import Reached, Stage
 from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
 from preflight.hosts import fold
 from preflight.redact import without_secrets
@@ -79,6 +79,9 @@ def _cause_lines(finding: Finding, language: Language, *, title: str) -> Iterato
         yield from _wrapped("here", without_secrets(finding.detail), language)
     for evidence in finding.evidence:
         yield f"  {_place(evidence)}: {_cut(evidence.text)}"
+    stage = finding.evidence[0].stage if finding.evidence else Stage.UNKNOWN
+    if stage is not Stage.UNKNOWN:
+        yield language.say(said("  stage  in {stage}", stage.words))
     yield from _wrapped("fix", cause.fix, language)
     if cause.check:
         yield said("  check  {check} (`preflight explain {check}`)", cause.check)
@@ -90,7 +93,7 @@ def _wrapped(title: str, text: str, language: Language) -> list[str]:
     if language is not ENGLISH:
         first, *rest = wrapped(printable(language.say(text)), WIDTH, first=0, rest=9)
         return [f"  {language.say(title)} {first}", *rest]
-    lines = textwrap.wrap(printable(text), WIDTH - 9, break_long_words=False) or [""]
+    lines = textwrap.wrap(printable(text), WIDTH - 9, break_long_words=False, break_on_hyphens=False) or [""]
     return [f"  {title:6} {lines[0]}", *(f"         {line}" for line in lines[1:])]
 
 
