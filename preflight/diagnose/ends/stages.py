@@ -77,7 +77,9 @@ PATTERNS: tuple[tuple[Stage, str], ...] = (
     (Stage.SAVING, r"\bsaving (?:model |the )?(?:checkpoint|weights)\b"),
     (Stage.SAVING, r"\bsaving checkpoint\b"),
 )
-STREAM = re.compile(rb"(?i)\brank[ :=_-]?\d+|^ {0,4}\d{1,5}: |\bpid=\d+|\[default\d+\]|\[\d+,\d+\]<|^[A-Za-z][\w.-]*: ")
+STREAM = re.compile(
+    rb"(?i)\brank[ :=_-]?\d+(?=[\]:|])|^ {0,4}\d{1,5}: |\bpid=\d+|\[default\d+\]|\[\d+,\d+\]<|^[A-Za-z][\w.-]*: "
+)
 NUMBER = re.compile(r"(?i)(?<!job )(?<![a-z])(?:step|iter(?:ation)?|batch|epoch)s?[ \]\"':=#/-]{0,4}(\d{1,12})\b")
 
 

@@ -12,7 +12,7 @@ def test_the_stream_of_a_line_is_its_rank_whatever_stands_before_it():
     """A time or a pod are of all ranks; a line that names none is of its own stream."""
     assert stream_of(b"2030-01-02T03:04:05Z [rank3]: step 1") == stream_of(b"[rank3]: loss 2") == b"rank3"
     assert stream_of(b"[pod/job-0/pytorch] [rank3]: step 1") == b"rank3"
-    assert stream_of(b"step 1 loss 2") == b""
+    assert stream_of(b"step 1 loss 2") == stream_of(b"step 9 loss 2, slowest is rank 3") == b""
 
 
 def test_a_rank_keeps_the_furthest_stage_and_its_last_step():
