@@ -47,11 +47,13 @@ INSIDE = {
     ),
     "diagnose": (
         ("forms", "cause", "prefix", "quiet"),
+        ("ends",),
         ("causes", "index", "found"),
-        ("recorder", "pace"),
+        ("recorder", "pace", "seen"),
         ("facts", "tracebacks", "read"),
-        ("gather", "live", "derived"),
-        ("verdict", "stuck"),
+        ("gather", "hanging", "derived"),
+        ("outcome", "unexplained"),
+        ("verdict",),
     ),
     "launch": (
         ("field", "job", "launcher", "layout"),

@@ -12,8 +12,9 @@ from typing import Any
 
 from preflight.diagnose import diagnose_files
 from preflight.diagnose.found import Diagnosis
-from preflight.diagnose.live import look
-from preflight.diagnose.stuck import compare
+from preflight.diagnose.hanging.live import look
+from preflight.diagnose.hanging.next_steps import with_report
+from preflight.diagnose.hanging.stuck import compare
 from preflight.errors import UsageError
 from preflight.hosts import fold
 from preflight.ledger.findings import EXIT_CODES, Verdict
@@ -49,7 +50,7 @@ def diagnose_logs(
     ask: Callable[[Diagnosis], tuple[Confirmed, ...]] = nothing,
     language: Language = ENGLISH,
 ) -> int:
-    """Read the logs and say what happened: 1 where the job failed, 3 where they were not all read or empty, else 0.
+    """Read the logs and say what happened: 0 where the job ended well, 1 where it failed, 3 where they do not tell.
 
     `ask` asks the nodes about the causes.
 
@@ -67,11 +68,10 @@ def diagnose_logs(
         nodes = said(" on {nodes}", fold(one.nodes)) if one.nodes else ""
         line = f"{one.check} {one.verdict}{language.say(nodes)}: {printable(language.say(one.message))}"
         print(line, file=sys.stderr if json else sys.stdout)
-    if diagnosis.has_failed:
-        return EXIT_CODES[Verdict.FAIL]
     if not diagnosis.lines:
         print(language.say("preflight: diagnose: the logs are empty"), file=sys.stderr)
-    return EXIT_CODES[Verdict.PASS if diagnosis.lines and not diagnosis.gaps else Verdict.ERROR]
+    code = diagnosis.outcome.exit_code
+    return EXIT_CODES[Verdict.ERROR] if diagnosis.gaps and not code else code
 
 
 def checks_of(diagnosis: Diagnosis) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def confirm(diagnosis: Diagnosis, values: Mapping[str, Any], command: tuple[str,
 
 
 def look_at_job(options: Options, *, match: str, pids: list[int]) -> int:
-    """Look at a job that hangs now: 0, 3 where a node could not be looked at, 5 where no process is of the job.
+    """Look at a job now: 0 where it goes on, 1 where it hangs, 3 where that cannot be told, 5 where it has no process.
 
     Raises UsageError for a pattern that is none.
     """
@@ -117,16 +117,19 @@ def look_at_job(options: Options, *, match: str, pids: list[int]) -> int:
     if options.dry_run:
         print(language_of(options).lines(dry_run_text(options, options.hosts)))
         return 0
-    found, failures = look(options.hosts, options.reach, run_id=options.run_id, match=match, pids=pids)
-    stuck = compare(found)
+    found = look(options.hosts, options.reach, run_id=options.run_id, match=match, pids=pids)
+    failures = found.failures
+    stuck = with_report(compare(found.ranks, failures), found.reports, failures)
     language = language_of(options)
     if options.json:
         print_json(hanging_document(stuck, failures), options.json)
     else:
         print(language.lines(hanging_text(stuck, failures)), end="")
-    if failures:
-        return EXIT_CODES[Verdict.ERROR]
-    return 0 if stuck.groups else EXIT_CODES[Verdict.SKIP]
+    if stuck.hangs and stuck.groups and (stuck.guilty or stuck.ras or not failures):
+        return EXIT_CODES[Verdict.FAIL]
+    if not failures and not stuck.groups:
+        return EXIT_CODES[Verdict.SKIP]
+    return 0 if stuck.goes_on and not failures else EXIT_CODES[Verdict.ERROR]
 
 
 def _progress(what: str) -> None:

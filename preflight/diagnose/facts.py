@@ -56,6 +56,8 @@ PATTERNS = (
     ("ended", r"\bjob \S+ (?:is )?(?:succeeded|successfully completed)"),
     ("ended", r"\brunning -> finished\b"),
     ("ended", r"\bjob \w+ with exit (?:code|status) 0\b"),
+    ("ended", r"\bstate: completed \(exit code 0\)"),
+    ("ended", r"\bexit_status ?= ?0\b"),
     ("saved", r"\bsaved checkpoint\b"),
     ("saved", r"\bsaved model checkpoint\b"),
     ("saved", r"\bsaving model checkpoint to\b"),

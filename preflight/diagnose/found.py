@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from preflight.diagnose.cause import Cause
+from preflight.diagnose.ends.end import Outcome
+from preflight.diagnose.ends.stages import Stage
 from preflight.said import said
+
+# Causes that end no job and make it slow.
+SLOWING = frozenset(
+    (
+        *("gpu-thermal", "rdma-no-device", "rdma-peer-memory"),
+        *("sharp-manager", "sharp-resources", "sharp-ports", "sharp-failure"),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -18,6 +28,7 @@ class Evidence:
     rank: int = -1
     node: str = ""
     seconds: float = -1.0
+    stage: Stage = Stage.UNKNOWN  # in which it was printed
 
 
 @dataclass(frozen=True)
@@ -115,6 +126,12 @@ class Diagnosis:
     notes: tuple[Finding, ...] = ()
     collect: tuple[str, ...] = ()  # what to gather next, where no cause is known
     gaps: tuple[Gap, ...] = ()  # what was given and not read
+    outcome: Outcome = field(default_factory=Outcome)
+
+    @property
+    def slowing(self) -> tuple[Finding, ...]:
+        """What a job runs on with, and more slowly than it could."""
+        return tuple(one for one in self.notes if one.cause.name in SLOWING)
 
     @property
     def is_known(self) -> bool:

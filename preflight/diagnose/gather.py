@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import NamedTuple
 
 from preflight.diagnose import recorder
 from preflight.diagnose.cause import Cause
 from preflight.diagnose.causes import CAUSES, SUBJECTS
 from preflight.diagnose.causes.collectives.nccl import WARNED
+from preflight.diagnose.ends.stages import PATTERNS as STAGES
+from preflight.diagnose.ends.stages import Stage, Ways
 from preflight.diagnose.facts import PATTERNS, Facts
 from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.index import WORDS, Index, compiled
-from preflight.diagnose.pace import KEPT, LIMITS, Mark
+from preflight.diagnose.pace import KEPT, LEARNS, LIMITS, PROGRESS, Mark, is_progress
 from preflight.diagnose.prefix import ANSI, job_of, line_of, seconds_of
-from preflight.diagnose.quiet import HARMLESS, TRIED, is_for_debugging, is_printed, is_python_warning, is_quoted
+from preflight.diagnose.quiet import (
+    HARMLESS,
+    is_cited,
+    is_for_debugging,
+    is_printed,
+    is_python_warning,
+    is_quoted,
+    unescaped,
+)
+from preflight.diagnose.seen import Ended, Seen
 from preflight.diagnose.tracebacks import BUILT_IN, Tracebacks
 
+TAIL = 40  # lines at the end of a file: what a failure that no cause explains looks like
 LONGEST_LINE = 1024  # bytes of a line that are looked at
-EVIDENCE = 3
-MOST_WHO = 4096
 WENT_ON = 5  # a failure with this many lines of progress after it was survived
 # Ranks that do not find each other make no progress at all: one line of it shows that they did.
 JOINING = frozenset(
@@ -34,26 +42,10 @@ JOINING = frozenset(
         "wandb-network",  # nothing of the training waits for it
     )
 )
-LEARNS = frozenset((b"loss", b"iteration", b"epoch"))
-# Words of a line of progress, and what it must look like: the number of a step of the training, where Slurm numbers the
-# steps of jobs; a bar of the training, which has no title as those of downloads do; what an engine answers to.
-STEP = re.compile(rb"(?i)(?<!job )(?<![a-z])(?:step|iter)s?[ \]\"':=#/-]{0,4}\d|\[ *\d+/\d+\][ ,]+eta: ?\d")
-BAR = re.compile(rb"(?:^|\) |\]: ?) *\d+%\|[^|\n]{0,200}\| *\d+/\d+ \[")
-ANSWERS = re.compile(rb"throughput[ (a-z/)]{0,20}: ?0*(?:\.0*)?[1-9]")
-LOOKS = {**dict.fromkeys((b"step", b"steps", b"iter", b"eta"), STEP), b"it": BAR, b"throughput": ANSWERS}
-PROGRESS = LEARNS | frozenset(LOOKS)
 CODE = re.compile(rb"(?:\[\w+\]:)? {4}")  # of the program, as a traceback shows it
 TRACEBACK = b"traceback"
 ESCAPE = b"\x1b"
 COLOURS = re.compile(ANSI.pattern.encode())
-OF_A_PAGE = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27);")  # a log that was taken from the source of a web page
-# What the processes of a job that has ended well may still say, as they go one after the other.
-AFTERMATH = re.compile(
-    r"sigterm|\bsignal:? 15\b|closing signal|death signal|killing subprocess|: terminated\b|sigint|keyboardinterrupt"
-    r"|connection (?:reset|closed|was likely closed)|broken pipe|socket closed|peer closed|server has shut down"
-    r"|(?:recv|send)(?:value|bytes)? failed|connection to the c10d store has failed|exit ?code:? (?:143|-15)\b",
-    re.IGNORECASE,
-)
 # What torch only warns of when it looks for GPUs; that there is none is said later, and less clearly.
 OF_DRIVERS = ("driver-library-mismatch", "driver-too-old", "fabric-manager", "cuda-init-failed")
 LOOKS_FOR_GPUS = re.compile(r"warning: .*(?:cuda initialization:|can't initialize nvml)")
@@ -92,37 +84,10 @@ def facts_index() -> Index[str]:
     return Index((pattern, name) for name, pattern in PATTERNS)
 
 
-class Ended(NamedTuple):
-    """Where a file tells of a good end: after how many lines of progress, and when; -1 where no time is named."""
-
-    progress: int
-    seconds: float
-
-
-@dataclass
-class Seen:
-    """The lines of one cause so far."""
-
-    cause: Cause
-    order: int
-    count: int = 0
-    evidence: list[Evidence] = field(default_factory=list)
-    ranks: set[int] = field(default_factory=set)
-    tasks: set[int] = field(default_factory=set)  # of the ranks those that only the label of a launcher tells
-    nodes: set[str] = field(default_factory=set)
-    progress: dict[str, int] = field(default_factory=dict)  # file -> lines of progress before the last of it
-    waiting: dict[str, set[str]] = field(default_factory=dict)  # file -> nodes for which what was missing has not come
-    is_parting: bool = True  # whether each line only tells how a process went
-    is_tried: bool = True  # whether each line only tells of a try that another one follows
-    is_warning: bool = True  # whether a library only warned of it
-    before_end: set[str] = field(default_factory=set)  # files in which a line came before the training had ended
-
-    def come(self, file: str, node: str) -> None:
-        """What was missing has come to a node; to all, where a line does not say to which."""
-        waiting = self.waiting.get(file, set())
-        waiting.discard(node)
-        if not node:
-            waiting.clear()
+@cache
+def stages_index() -> Index[Stage]:
+    """The stages of a job by the words that show that it has come to them."""
+    return Index((pattern, stage) for stage, pattern in STAGES)
 
 
 @dataclass
@@ -141,6 +106,8 @@ class Gatherer:
     runs: Counter[str] = field(default_factory=Counter)  # file -> how many runs before the last one
     shapes: dict[int, tuple[int, tuple[str, ...]]] = field(default_factory=dict)  # words of lines -> how often, causes
     recent: dict[str, deque[Mark]] = field(default_factory=dict)  # file -> its last lines of progress
+    ways: Ways = field(default_factory=Ways)
+    tails: dict[str, deque[Mark]] = field(default_factory=dict)  # file -> its last lines
     files: list[str] = field(default_factory=list)
     lines: int = 0
     seconds: float = -1.0  # the last time that was named in this file
@@ -151,15 +118,19 @@ class Gatherer:
         """Every line of a file; this loop sees all bytes of gigabytes, so it does little."""
         self.files.append(name)
         self.seconds = -1.0
-        wanted = causes_index().words | facts_index().words | passed_index().words | BUILT_IN | {TRACEBACK}
+        wanted = causes_index().words | facts_index().words | passed_index().words | stages_index().words
+        wanted |= BUILT_IN | {TRACEBACK}
         is_idle, is_no_progress, open_tracebacks = wanted.isdisjoint, PROGRESS.isdisjoint, self.tracebacks.open
         learns_nothing = LEARNS.isdisjoint
         progress, number, count = 0, 0, 0
         keep = self.recent.setdefault(name, deque(maxlen=KEPT)).append
+        keep_last = self.tails.setdefault(name, deque(maxlen=TAIL)).append
+        step = self.ways.step
         self.shapes.clear()
         known, table = self.shapes, WORDS
         for number, printed in lines:
             count += 1
+            keep_last((number, printed))
             # The letter that ends a colour would be a part of the next word.
             line = COLOURS.sub(b"", printed) if ESCAPE in printed else printed
             words = line.translate(table).split()
@@ -180,20 +151,18 @@ class Gatherer:
                     continue
             if (
                 not is_no_progress(words)
-                and (not learns_nothing(words) or _is_progress(words, line))
+                and (not learns_nothing(words) or is_progress(words, line))
                 and not (open_tracebacks and CODE.match(line))
             ):
-                progress += 1
-                self.progress[name] = progress
+                # Ranks print one after the other: only what goes beyond the furthest of them is progress of the job.
+                progress = self.progress[name] = max(progress, step(name, number, line))
                 keep((number, line))
         self.lines += count
         self.tracebacks.open.clear()
 
     def _look(self, name: str, number: int, raw: bytes, words: list[bytes]) -> tuple[tuple[str, ...], bool]:
         """The causes that the line shows, and whether further lines with the same words can be skipped."""
-        text = raw.decode("utf-8", "backslashreplace")
-        if b"&" in raw and OF_A_PAGE.search(text):
-            text = html.unescape(text)
+        text = unescaped(raw.decode("utf-8", "backslashreplace"))
         lowered = text.lower()
         is_warning = is_python_warning(words)
         is_of_driver = is_warning and LOOKS_FOR_GPUS.search(lowered) is not None
@@ -212,6 +181,7 @@ class Gatherer:
         if is_of_driver:  # all that its runtime says is in one line: the clearest counts
             found = sorted(found, key=lambda pair: OF_DRIVERS.index(pair[0].name))[:1]
         facts = list(facts_index().matches(words, lowered))
+        stages = [stage for stage, _ in stages_index().matches(words, lowered)]
         passed = (
             [cause for cause, _ in passed_index().matches(words, lowered) if cause in self.seen]
             if self.is_awaited
@@ -219,7 +189,7 @@ class Gatherer:
         )
         is_traceback = TRACEBACK in words and "most recent call last" in lowered
         is_exception = not BUILT_IN.isdisjoint(words)
-        if not (found or facts or passed or is_traceback or is_exception or self.tracebacks.open):
+        if not (found or facts or stages or passed or is_traceback or is_exception or self.tracebacks.open):
             return (), True
         line = line_of(text, file=name)
         stream = f"{line.rank}/{line.node}"
@@ -237,7 +207,10 @@ class Gatherer:
             self.seconds = line.seconds
         if line.task not in {-1, line.rank}:
             self.several_a_task = True
-        evidence = Evidence(name, number, line.text.strip()[:500], line.rank, line.node, self.seconds)
+        if stages and not is_of_others:
+            self.ways.pass_milestone(max(stages), name, number, line)
+        stage = self.ways.stage_of(name, line, has_progress=name in self.progress)
+        evidence = Evidence(name, number, line.text.strip()[:500], line.rank, line.node, self.seconds, stage)
         for fact, match in facts:
             self.facts.take(fact, match, line)
             if fact == "ended":
@@ -248,9 +221,11 @@ class Gatherer:
             elif fact in BEGINNINGS and self._has_told_an_end(name, of_all=fact == "begun"):
                 self._begin_again(name)
         named = {cause.name: node for cause, match in found if (node := _named(match, text))}
-        for cause, _ in found:
+        is_mail = text.startswith(">")
+        for cause, match in found:
             at = replace(evidence, node=named.get(cause.name, line.node))
-            self._add(cause, at, task=line.task, is_warning=is_of_driver)
+            is_other = is_mail or is_cited(line.text[: max(0, len(line.text) - len(text) + match.start())])
+            self._add(cause, at, task=line.task, is_warning=is_of_driver, is_cited=is_other)
         if found and len(self.known) < 10_000:
             self.known.add((name, number))
         if is_traceback:
@@ -262,32 +237,19 @@ class Gatherer:
         names = tuple({cause.name: None for cause, _ in found})
         return names, not is_traceback and not passed and all(fact in REPEATED for fact, _ in facts)
 
-    def _add(self, cause: Cause, evidence: Evidence, *, task: int, is_warning: bool) -> None:
+    def _add(self, cause: Cause, evidence: Evidence, *, task: int, is_warning: bool, is_cited: bool) -> None:
         seen = self.seen.get(cause.name)
         if seen is None:
             seen = self.seen[cause.name] = Seen(cause, len(self.seen))
             self.is_awaited = self.is_awaited or bool(cause.passed)
-        if seen.evidence and seen.evidence[-1].line == evidence.line and seen.evidence[-1].file == evidence.file:
-            return
-        seen.count += 1
-        if not self.has_ended(evidence.file):
-            seen.before_end.add(evidence.file)
-        seen.is_parting = seen.is_parting and AFTERMATH.search(evidence.text) is not None
-        seen.is_tried = seen.is_tried and TRIED.search(evidence.text) is not None
-        seen.is_warning = seen.is_warning and is_warning
-        is_new = evidence.rank not in seen.ranks or not seen.evidence
-        if len(seen.evidence) < EVIDENCE and (is_new or not any(evidence.text == one.text for one in seen.evidence)):
-            seen.evidence.append(evidence)
-        if evidence.rank >= 0 and len(seen.ranks) < MOST_WHO:
-            if evidence.rank != task:
-                seen.tasks.discard(evidence.rank)
-            elif task not in seen.ranks:
-                seen.tasks.add(task)
-            seen.ranks.add(evidence.rank)
-        if evidence.node and len(seen.nodes) < MOST_WHO:
-            seen.nodes.add(evidence.node)
-        seen.progress[evidence.file] = self._progress(evidence.file)
-        seen.waiting.setdefault(evidence.file, set()).add(evidence.node)
+        seen.take(
+            evidence,
+            self._progress(evidence.file),
+            task=task,
+            is_warning=is_warning,
+            is_cited=is_cited,
+            has_ended=self.has_ended(evidence.file),
+        )
 
     def _progress(self, file: str) -> int:
         """Lines of progress of a file so far; a part of the job that ended well counts as many."""
@@ -343,7 +305,9 @@ class Gatherer:
         self.saved.pop(file, None)
         self.left.pop(file, None)
         self.recent[file].clear()
+        self.tails[file].clear()
         self.tracebacks.forget(file)
+        self.ways.forget(file)
         for name in [name for name, seen in self.seen.items() if set(seen.progress) == {file}]:
             del self.seen[name]
         if len(self.files) == 1:
@@ -368,6 +332,14 @@ class Gatherer:
         first = min((one.seconds for one in seen.evidence), default=-1.0)
         return all(self._ended_beside(file, first, surely=surely) for file in seen.before_end)
 
+    def _is_own(self, seen: Seen) -> bool:
+        """Whether the files that quote a cause are a job's own logs, and not quoted as a whole."""
+        return all(
+            (file in self.ended or self.recent[file] or self.ways.has_own(file))
+            and not all(line.startswith(b">") for _, line in self.tails[file])
+            for file in seen.progress
+        )
+
     def take_dump(self, name: str, data: bytes) -> None:
         """A dump of the flight recorder. Raises UsageError for one that cannot be read."""
         rank, calls = recorder.read(name, data)
@@ -388,8 +360,9 @@ class Gatherer:
                 tuple(seen.evidence),
                 seen.count,
                 tuple(sorted(seen.ranks - seen.tasks if self.several_a_task else seen.ranks)),
-                tuple(sorted(node for node in seen.nodes if not _is_short(node, seen.nodes))),
-                survived=all(
+                seen.of_nodes,
+                survived=(seen.is_cited and self._is_own(seen))
+                or all(
                     not seen.waiting[file]
                     or self.went_on(file, before, 1 if seen.is_tried or seen.cause.name in JOINING else WENT_ON)
                     for file, before in seen.progress.items()
@@ -403,10 +376,6 @@ class Gatherer:
         ]
 
 
-def _is_progress(words: list[bytes], line: bytes) -> bool:
-    return any(LOOKS[word].search(line) for word in PROGRESS.intersection(words))
-
-
 def _named(found: re.Match[str], text: str) -> str:
     """The node that the words of a line name, as the line writes it: who prints a line is often another one."""
     if "node" not in found.re.groupindex or not found["node"]:
@@ -414,11 +383,6 @@ def _named(found: re.Match[str], text: str) -> str:
     start, end = found.span("node")
     written = text[start:end]
     return written if written.lower() == found["node"] else found["node"]
-
-
-def _is_short(node: str, names: set[str]) -> bool:
-    """Whether another name is this one with its domain."""
-    return any(name.startswith(f"{node}.") and not name[0].isdigit() for name in names)
 
 
 def _is_excused(cause: Cause, lowered: str) -> bool:

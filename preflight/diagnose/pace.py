@@ -35,6 +35,21 @@ BLUR = 180.0
 NUMBER = re.compile(r"(?i)(?<!job )(?<![a-z])(?:step|iter(?:ation)?)s?[ \]\"':=#/-]{0,4}(\d{1,12})\b")
 
 
+LEARNS = frozenset((b"loss", b"iteration", b"epoch"))
+# Words of a line of progress, and what it must look like: the number of a step of the training, where Slurm numbers the
+# steps of jobs; a bar of the training, which has no title as those of downloads do; what an engine answers to.
+STEP = re.compile(rb"(?i)(?<!job )(?<![a-z])(?:step|iter)s?[ \]\"':=#/-]{0,4}\d|\[ *\d+/\d+\][ ,]+eta: ?\d")
+BAR = re.compile(rb"(?:^|\) |\]: ?) *\d+%\|[^|\n]{0,200}\| *\d+/\d+ \[")
+ANSWERS = re.compile(rb"throughput[ (a-z/)]{0,20}: ?0*(?:\.0*)?[1-9]")
+LOOKS = {**dict.fromkeys((b"step", b"steps", b"iter", b"eta"), STEP), b"it": BAR, b"throughput": ANSWERS}
+PROGRESS = LEARNS | frozenset(LOOKS)
+
+
+def is_progress(words: list[bytes], line: bytes) -> bool:
+    """Whether a line with a word of progress looks like one."""
+    return any(LOOKS[word].search(line) for word in PROGRESS.intersection(words))
+
+
 @dataclass(frozen=True)
 class Standstill:
     """How long no rank had made progress, the last line of it, and the ranks that had not come as far as others."""

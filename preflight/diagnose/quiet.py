@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 # A line by which a logger of Python, UCX (DIAG: it takes another way), libfabric or Slurm only tells how it goes on.
@@ -23,12 +24,22 @@ MANY = 12
 QUOTED = re.compile(
     r"\s*(?:\[(?:prompt|response|ground_truth|solution|reward|score|completion|answer|question|extracted\w*)\]"
     r"|#{1,4} ?(?:response|instruction|question|answer|input)\b|(?:assistant|human|user|question|answer|q|a): "
-    r"|(?:prompts?|samples?|generat(?:ed|ion)|completions?)(?: \d+)?: "
+    r"|(?:prompts?|samples?|generat(?:ed|ion)|completions?|rewards?|scores?)(?: \d+)?: "
     r"|[-+] {2,}\S"
-    r"|\{.*[\"'](?:prompt|completion|response|question|answer|messages|ground_truth|instruction|reward)[\"']: )"
+    r"|\{.*[\"'](?:prompt|completion|response|question|answer|messages|content|ground_truth|instruction|reward)[\"']: )"
     r"|.*\breceived request \S+: prompt: |.*::test_\w+.*\b(?:passed|xfailed|skipped)\b|test_\w+ \(.*\.\.\. ok$",
     re.IGNORECASE,
 )
+# A comment, or words about another job.
+COMMENT = re.compile(r"\s*(?:#|//)+ ")
+OTHER_JOB = re.compile(
+    r"\b(?:(?:an)?other|previous|earlier|last|old) (?:job|run|attempt|log)\b|\b(?:job|run) \S+ (?:of|from) yesterday\b",
+    re.IGNORECASE,
+)
+EMITS = re.compile(
+    r"error|exception|fail|warn|fatal|nccl|raise|abort|[\"'](?:msg|message|log|event)[\"']:", re.IGNORECASE
+)
+OPENED = re.compile(r"(?<!\w)'|'(?!\w)|[\"`]")
 # Parts of a library whose warnings change nothing for the job.
 # NCCL's service for questions, which no rank needs; readers of images that no program for text has.
 HARMLESS = re.compile(r"\bras/\w+\.cc:\d+ nccl warn\b|failed to load image python extension")
@@ -38,6 +49,12 @@ TRIED = re.compile(
     r"|\battempt \d+ ?(?:of|/) ?\d+",
     re.IGNORECASE,
 )
+OF_A_PAGE = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27);")  # a log that was taken from the source of a web page
+
+
+def unescaped(text: str) -> str:
+    """A line as it was before it became part of a web page."""
+    return html.unescape(text) if "&" in text and OF_A_PAGE.search(text) else text
 
 
 def is_python_warning(words: list[bytes]) -> bool:
@@ -53,6 +70,19 @@ def is_for_debugging(words: list[bytes], text: str) -> bool:
 def is_quoted(text: str) -> bool:
     """Whether a line tells what others said or wrote."""
     return QUOTED.match(text) is not None
+
+
+def is_cited(before: str) -> bool:
+    """Whether what follows these words of a line stands in quotation marks or a comment, or is told of another job.
+
+    What an error or a warning quotes is its own.
+    """
+    if COMMENT.match(before) or OTHER_JOB.search(before):
+        return True
+    mark, at = "", 0
+    for found in OPENED.finditer(before):
+        mark, at = ("", at) if mark == found[0] else (mark, at) if mark else (found[0], found.start())
+    return bool(mark) and EMITS.search(before[:at]) is None
 
 
 def is_printed(text: str) -> bool:

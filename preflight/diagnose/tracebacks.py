@@ -12,6 +12,7 @@ from preflight.diagnose.prefix import Line
 LIBRARY = ("site-packages", "dist-packages", "/lib/python", "/torch/", "<frozen")
 LONGEST = 400  # lines of one traceback
 MOST = 200
+CODE = re.compile(r" {4}|\s*File \"|Traceback \(")  # lines of a traceback but the last
 FRAME = re.compile(r'\s*File "([^"]{1,300})", line (\d+)(?:, in (\S+))?')
 COMPILERS = re.compile(r"flashinfer/jit|/triton/|torch/_inductor|torch/utils/(?:cpp_extension|_triton)|deep_gemm/jit")
 # What Python calls as a process ends: an exception in it is printed, and ends nothing.
@@ -73,6 +74,7 @@ class Raised:
     evidence: Evidence
     progress: int = 0
     is_of_thread: bool = False  # which ends alone: the program goes on
+    inner: str = ""  # the innermost frame, where that is a library's
 
 
 @dataclass
@@ -96,12 +98,14 @@ class Tracebacks:
         default_factory=dict
     )  # stream -> where its interruption was printed
     raised: list[Raised] = field(default_factory=list)
+    is_interrupted: bool = False  # whether a person or a signal interrupted the program
     idle: set[tuple[str, str]] = field(default_factory=set)  # exceptions that ended nothing, by file and message
 
     def forget(self, file: str) -> None:
         """Another run begins in a file."""
         self.open.clear()
         self.interrupted.clear()
+        self.is_interrupted = False
         self.raised = [raised for raised in self.raised if raised.evidence.file != file]
 
     def begin(self, stream: str, *, is_quoted: bool = False) -> None:
@@ -147,25 +151,26 @@ class Tracebacks:
         del self.open[stream]
         place, number = self.interrupted.pop(stream, ("", 0))
         is_next = place == evidence.file and evidence.line - traceback.lines - number <= NEXT
+        self.is_interrupted = self.is_interrupted or found[1].rpartition(".")[2] == "KeyboardInterrupt"
         if is_next or found[1].rpartition(".")[2] in INTERRUPTIONS:
             self.interrupted[stream] = evidence.file, evidence.line
         if traceback.is_at_the_end and found[2]:
             self.idle.add((evidence.file, found[2]))
         if is_next or traceback.is_at_the_end:
             return None
-        return self._add(found, traceback.own or traceback.last, evidence, progress, traceback.is_of_thread)
+        return self._add(found, traceback, evidence, progress)
 
     def take_alone(self, line: Line, evidence: Evidence, *, progress: int = 0) -> None:
         """A line outside of any traceback that begins as the last of one does: the frames went elsewhere."""
         found = RAISED.match(line.text)
         if found and _is_plain(found) and (evidence.file, found[2]) not in self.idle:
-            self._add(found, "", evidence, progress)
+            self._add(found, Open(), evidence, progress)
 
-    def _add(
-        self, found: re.Match[str], at: str, evidence: Evidence, progress: int, is_of_thread: bool = False
-    ) -> Raised:
+    def _add(self, found: re.Match[str], traceback: Open, evidence: Evidence, progress: int) -> Raised:
         message = (found[2] or "").strip()[:300]
-        raised = Raised(found[1].rpartition(".")[2], message, at, evidence, progress, is_of_thread)
+        at = traceback.own or traceback.last
+        inner = traceback.last if at != traceback.last else ""
+        raised = Raised(found[1].rpartition(".")[2], message, at, evidence, progress, traceback.is_of_thread, inner)
         if len(self.raised) < MOST:
             self.raised.append(raised)
         return raised

@@ -15,8 +15,10 @@ from preflight.diagnose.facts import Facts
 from preflight.diagnose.found import Diagnosis, Finding, Job
 from preflight.diagnose.gather import JOINING as MEETING
 from preflight.diagnose.gather import Gatherer
+from preflight.diagnose.outcome import outcome_of, to_collect
 from preflight.diagnose.pace import LIMITS, before_the_limit, standstill
 from preflight.diagnose.tracebacks import OF_OTHERS, Raised
+from preflight.diagnose.unexplained import unexplained
 from preflight.said import said
 
 OUT_OF_DATA = "StopIteration"  # of a loader's iterator that a loop asks once more; alone, it says why a rank is gone
@@ -51,13 +53,6 @@ FOLLOWERS = {
 JOINING = frozenset(("not-all-joined", "late-start", "store-wait-timeout", "rendezvous-connection"))
 MET = MEETING | {"port-in-use"}  # what no rank suffers from that waits in a collective
 PLACED_BY_PYTHON = frozenset(("syntax-error", "assertion"))
-COLLECT = (
-    "the output of every rank and node from its first line (torchrun --tee 3 --log-dir DIR), not only rank 0's",
-    "NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment of the next run",
-    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1: the flight recorder's dumps name the missing rank",
-    "the kernel log of every node from that hour (`dmesg -T`, `journalctl -k`): Xid, OOM kills, links",
-    "while it hangs: `preflight diagnose --hosts HOSTS --match train.py`",
-)
 
 
 def conclude(gathered: Gatherer) -> Diagnosis:
@@ -94,19 +89,24 @@ def conclude(gathered: Gatherer) -> Diagnosis:
             _with_place(with_awaited(_with_warning(with_hang(first, job), findings), gathered.facts), gathered),
             *_beside(first, [f for grade, f in graded if grade == best]),
         )
+    if best < Kind.CONSEQUENCE and (left := unexplained(gathered)) is not None:
+        graded.append((Kind.CONSEQUENCE, left))
     known = {cause.cause.name for cause in causes}
     consequences = [
         f for grade, f in graded if grade > Kind.NOTE and f.cause.name not in known and not _is_same(f, causes)
     ]
     consequences.sort(key=lambda f: (-_grade(f, names), -f.cause.weight))
+    notes = tuple(f for grade, f in graded if grade == Kind.NOTE)
+    outcome = outcome_of(gathered, causes, tuple(consequences), notes)
     return Diagnosis(
         files=tuple(gathered.files),
         lines=gathered.lines,
         job=job,
         causes=causes,
         consequences=tuple(with_hang(f, job) for f in consequences),
-        notes=tuple(f for grade, f in graded if grade == Kind.NOTE),
-        collect=COLLECT if consequences and not causes else (),
+        notes=notes,
+        collect=to_collect(outcome, job, is_explained=bool(causes) and causes[0].cause.name != "program-error"),
+        outcome=outcome,
     )
 
 
@@ -267,7 +267,11 @@ def _exception(raised: Raised) -> Cause:
     return Cause(
         name="program-error",
         meaning=said("the program itself failed: {kind}{message}", raised.kind, message)
-        + (said(" (at {at})", raised.at) if raised.at else ""),
+        + (
+            said(" (at {at}{inner})", raised.at, said(", raised in {inner}", raised.inner) if raised.inner else "")
+            if raised.at
+            else ""
+        ),
         patterns=(),
         fix="no table of known causes has this exception: read the lines above it; where no other cause is named, it "
         "comes from the program or its versions, not from the network",

@@ -6,18 +6,23 @@ import gzip
 import json
 import random
 
+from preflight.cli import diagnose as cli
 from preflight.cli import main
 from preflight.cli.diagnose import Confirmed, checks_of, diagnose_logs
 from preflight.diagnose import diagnose
+from preflight.diagnose.hanging.live import Look, Seen
+from tests.diagnose.hanging.test_stuck import IN_TORCH, LOADER, STEP, rank
 
 
 def test_a_log_is_diagnosed(tmp_path, capsys):
-    """Exit code 1 for a job that failed, 0 for one of whose failure nothing is said."""
+    """Exit code 1 for a job that failed, 0 for one that ended well, 3 where its log ends before either."""
     (tmp_path / "a.log").write_text("RuntimeError: CUDA error: invalid device ordinal\n")
     assert main.run(["diagnose", str(tmp_path / "a.log")]) == 1
     assert "invalid device ordinal" in capsys.readouterr().out
     assert main.run(["diagnose", str(tmp_path / "a.log"), "--json"]) == 1
     (tmp_path / "b.log").write_text("step 1 loss 2\n")
+    assert main.run(["diagnose", str(tmp_path / "b.log"), "--json", str(tmp_path / "json")]) == 3
+    (tmp_path / "b.log").write_text("step 1 loss 2\nTraining completed.\n")
     assert main.run(["diagnose", str(tmp_path / "b.log"), "--json", str(tmp_path / "json")]) == 0
     assert json.loads(capsys.readouterr().out)["causes"][0]["name"] == "invalid-device-ordinal"
 
@@ -81,3 +86,19 @@ def test_a_pattern_that_is_none_is_refused(capsys):
     assert "--match '('" in capsys.readouterr().err
     assert main.run(["diagnose", "a.log", "--match", "train"]) == 4
     assert main.run(["diagnose", "--match", "x", "--dry-run"]) == 0
+
+
+def test_a_look_at_a_job_has_the_code_of_what_it_shows(monkeypatch, capsys):
+    """1 where it hangs, 0 where it goes on, 3 where that cannot be told, 5 where nothing of it runs."""
+    waits, late = rank(0, IN_TORCH, STEP, world=2), rank(1, LOADER, STEP, world=2)
+    moved = [rank(n, IN_TORCH, STEP, world=2, earlier=(Seen("S", "", (LOADER, STEP)),)) for n in range(2)]
+    for ranks, failures, code in (
+        ((waits, late), {}, 1),
+        (tuple(moved), {}, 0),
+        ((rank(0, world=2), rank(1, world=2)), {}, 3),
+        ((waits,), {"local": "no route"}, 3),
+        ((), {}, 5),
+    ):
+        monkeypatch.setattr(cli, "look", lambda *_, ranks=ranks, failures=failures, **__: Look({"a": ranks}, failures))
+        assert main.run(["diagnose", "--hosts", "local", "--match", "train"]) == code, (ranks, failures)
+        assert ("next:" in capsys.readouterr().out) == (code in {1, 3})

@@ -26,6 +26,88 @@ RAS = "n1:4711:4790 [0] ras/client_support.cc:160 NCCL WARN Call to bind failed:
 TRACE = ("Traceback (most recent call last):", '  File "/job/train.py", line 31, in step')
 
 
+# Words of errors that are none, as the last lines of a log that goes no further.
+WORDS: dict[str, list[str]] = {
+    "eval metrics": [
+        "| Tasks |Version|Metric|Value|",
+        "|hellaswag|1|acc|0.61|",
+        "word error rate: 12.3",
+        "mean squared error 0.031",
+        "top-1 error 23.4%",
+    ],
+    "training error": ["epoch 3 done", "training error 12.31 validation error 14.2"],
+    "wandb end": [
+        "wandb: Run history:",
+        "wandb: train/loss 0.31",
+        "wandb: eval/error_rate 0.12",
+        "wandb: Synced 5 W&B file(s), 0 media file(s)",
+        "wandb: Find logs at: ./wandb/run-1/logs",
+    ],
+    "weights": [
+        "Some weights of BertForSequenceClassification were not initialized from the model checkpoint",
+        "You should probably TRAIN this model on a down-stream task to be able to use it for predictions and inference.",
+    ],
+    "failing optional": ["Failed to import apex; using native amp", "step 1 loss 3"],
+    "optional2": [
+        "fused kernels not found, building from source",
+        "Could not load library libtriton_extra.so, falling back to pytorch",
+    ],
+    "conda": ["WARNING conda.gateways: Integrity check failed for 1 file", "done"],
+    "hf upload": ["Upload 3 LFS files: 100%|####| 3/3 [00:03<00:00,  1.1s/it]", "No error occurred while pushing"],
+    "argument list": ["error_if_nonfinite=False", "max_failures: 3", "on_failure: restart", "fail_fast: true"],
+    "help text": [
+        "--fail-on-error    stop when an error occurs",
+        "--retries N        how often a failed request is tried again",
+    ],
+    "pytest pass": ["tests/test_error.py::test_failed_login PASSED", "===== 12 passed, 0 failed in 3.2s ====="],
+    "pytest2": ["12 passed, 3 xfailed in 3.2s"],
+    "ray": [
+        "(raylet) Spilled 2048 MiB, 3 objects, write throughput 120 MiB/s.",
+        "(autoscaler +1m) Tip: use `ray status` to view detailed cluster status.",
+        "2030-01-02 INFO job succeeded with no failed tasks",
+    ],
+    "deepspeed probe": [
+        " [WARNING]  async_io requires the dev libaio .so object and headers but these were not found.",
+        " [WARNING]  please install triton==1.0.0 if you want to use sparse attention",
+        "[2030-01-02 03:00:05,100] [INFO] [real_accelerator.py:161:get_accelerator] Setting ds_accelerator to cuda (auto detect)",
+    ],
+    "tf": [
+        "2030-01-02 03:04:05.1: E external/local_xla/xla/stream_executor/cuda/cuda_dnn.cc:9261] Unable to register cuDNN factory: Attempting to register factory for plugin cuDNN when one has already been registered",
+        "2030-01-02 03:04:05.1: W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find TensorRT",
+    ],
+    "git": [
+        "fatal: not a git repository (or any of the parent directories): .git",
+        "step 1 loss 2.1",
+        "step 2 loss 2.0",
+    ],
+    "no locale": ["bash: warning: setlocale: LC_ALL: cannot change locale (en_US.UTF-8)", "step 1 loss 2.1"],
+    "tokenizers": [
+        "huggingface/tokenizers: The current process just got forked, after parallelism has already been used. Disabling parallelism to avoid deadlocks...",
+        "To disable this warning, you can either:",
+    ],
+    "nvml": ["Failed to get the power usage of GPU 0: Not Supported", "step 1 loss 3", "step 2 loss 3"],
+    "mpi btl": [
+        "By default, for Open MPI 4.0 and later, infiniband ports on a device are not used by default.",
+        "step 1 loss 3",
+        "--------",
+        "WARNING: There was an error initializing an OpenFabrics device.",
+    ],
+    "ib": ["libibverbs: Warning: couldn't open config directory '/etc/libibverbs.d'.", "step 1 loss 3"],
+    "reward": ["reward: -1.0 (wrong answer: expected 4, failed)", "step:3 - critic/score/mean:0.31"],
+    "sandbox": [
+        "sandbox result: {'stdout': '', 'stderr': 'NameError: name x is not defined', 'status': 'failed'}",
+        "step:4 - critic/score/mean:0.31",
+    ],
+    "dist destroy": [
+        "step 100 loss 1.2",
+        "[rank0]:[W102 ProcessGroupNCCL.cpp:1496] Warning: WARNING: destroy_process_group() was not called before program exit, which can leak resources.",
+    ],
+    "seff": ["Job ID: 4711", "State: COMPLETED (exit code 0)", "Cores: 8", "Memory Efficiency: 3.2% of 64 GB"],
+    "sacct": ["4711|train|COMPLETED|0:0"],
+    "pbs": ["Exit_status=0", "resources_used.walltime=03:00:01"],
+}
+
+
 def steps(stack: str, count: int = 12, *, start: int = 1) -> list[str]:
     """Lines of progress as a stack prints them."""
     return [STEPS[stack].format(n=number) for number in range(start, start + count)]
@@ -33,6 +115,10 @@ def steps(stack: str, count: int = 12, *, start: int = 1) -> list[str]:
 
 def logs() -> Iterator[tuple[str, list[str]]]:
     """Each log by what its job went through."""
+    for name, lines in WORDS.items():
+        own = [line for line in lines if not line.startswith("step")]
+        yield f"words: {name}", lines
+        yield f"words between steps: {name}", [*steps("torch"), *own, *steps("torch", 3, start=13)]
     yield "torchrun, head comes late", [*[REFUSED] * 9, *steps("torch"), "Training completed."]
     yield (
         "torchrun, a worker is restarted",

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from preflight.diagnose import diagnose, diagnose_files
-from preflight.diagnose.gather import EVIDENCE
+from preflight.diagnose.seen import EVIDENCE
 
 
 def test_evidence_is_quoted_with_its_place(tmp_path):

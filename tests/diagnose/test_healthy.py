@@ -13,7 +13,7 @@ HEALTHY = dict(logs())
 
 def test_there_are_enough_of_them():
     """Of all stacks that people use."""
-    assert len(HEALTHY) >= 40
+    assert len(HEALTHY) >= 100
 
 
 @pytest.mark.parametrize("dress", DRESSES)

@@ -21,7 +21,7 @@ def test_interleaved_tracebacks_are_told_apart():
     """The first exception is the program's failure, with the line of the program, not of a library."""
     found = diagnose(INTERLEAVED.splitlines()).causes[0]
     assert found.cause.name == "program-error"
-    assert "Odd: b (at /job/train.py:9)" in found.cause.meaning
+    assert "Odd: b (at /job/train.py:9, raised in /env/site-packages/lib.py:3)" in found.cause.meaning
     assert found.ranks == (1,)
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from preflight.cli import main
 from preflight.diagnose import diagnose
-from preflight.diagnose.stuck import compare
+from preflight.diagnose.hanging.stuck import compare
 from preflight.errors import UsageError
 from preflight.facts import decode
 from preflight.facts.decode import Document
@@ -44,7 +44,7 @@ from preflight.report.trend import trend, trend_lines
 from preflight.run.reuse import archive as archives
 from preflight.run.reuse import certificates
 from preflight.testing import healthy
-from tests.diagnose.test_stuck import IN_TORCH, LOADER, STEP, rank
+from tests.diagnose.hanging.test_stuck import IN_TORCH, LOADER, STEP, rank
 
 Output = Callable[[Material], str]
 CHINESE = chosen("zh", {})

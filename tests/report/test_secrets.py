@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from preflight.diagnose import diagnose
-from preflight.diagnose.stuck import compare
+from preflight.diagnose.hanging.stuck import compare
 from preflight.facts.decode import SCHEMA, Document
 from preflight.launch.launchers import writable
 from preflight.launch.write import write_files
@@ -27,7 +27,7 @@ from preflight.run.reuse import certificates
 from preflight.run.source import Measurements
 from preflight.testing import healthy
 from preflight.testing.fake import FakeRun
-from tests.diagnose.test_stuck import IN_TORCH, LOADER, STEP, rank
+from tests.diagnose.hanging.test_stuck import IN_TORCH, LOADER, STEP, rank
 from tests.report.outputs import OUTPUTS, as_json
 from tests.test_redact import SECRETS
 

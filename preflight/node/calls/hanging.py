@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
 
 from preflight.node.agent import programs
 from preflight.node.agent.missing import missing
-from preflight.node.sources.gpus import printed_json
+from preflight.node.sources.gpus import printed_json, ras
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from preflight.node.agent.channel import Channel
@@ -33,17 +35,23 @@ STATES = {TCP_ESTABLISHED: "established", TCP_SYN_SENT: "connecting", "08": "clo
 
 def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Emit the ranks of the job that is named by ``match`` (a pattern of command lines) or by ``pids``."""
-    channel.emit({"facts": collect(arguments)})
+    channel.emit({"facts": collect(arguments, channel.blob)})
     return {}
 
 
-def collect(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The ranks on this node, with what each is doing."""
+def collect(arguments: dict[str, Any], spy: bytes = b"") -> dict[str, Any]:
+    """The ranks on this node, with what each is doing, and what NCCL says of all where it is asked.
+
+    `spy` is the program py-spy, for a node that has none.
+    """
     proc = arguments["proc"]
     chosen = ranks(everybody(proc), arguments.get("match", ""), set(arguments.get("pids", ())), own(proc))
+    address = next((process["ras"] for process in chosen if process["ras"]), "")
+    said = [ras.status(address)] if arguments.get("ras") else []
     before = {process["pid"]: cpu_seconds(proc, process["pid"]) for process in chosen}
     began = time.monotonic()
-    looks = watched(chosen, proc, arguments.get("path", ""))
+    with sent_program(spy) as sent:
+        looks = watched(chosen, proc, arguments.get("path", ""), sent)
     elapsed = time.monotonic() - began
     connections = sockets(proc)
     gpus = gpu_use(arguments.get("path", ""))
@@ -58,10 +66,54 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         process["earlier"] = [] if all(look == looks[pid][-1] for look in looks[pid]) else looks[pid][:-1]
         process.pop("parent")
         process.pop("program")
-    return {"ranks": chosen}
+        process.pop("ras")
+        process["dump"] = dump_of(proc, pid, process["rank"], *process.pop("recorder"))
+    if said and isinstance(said[0], str):  # a rank that is only late has gone on by now
+        said.append(ras.status(address))
+    return {"ranks": chosen, "ras": said}
 
 
-def watched(processes: list[dict[str, Any]], proc: str, path: str) -> dict[int, list[dict[str, Any]]]:
+def recorder(environment: dict[str, str]) -> tuple[str, str]:
+    """Where the flight recorder of torch dumps, and the pipe that makes it, both without the rank; "" for no pipe."""
+    names = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+    dump = next((environment[name] for name in names if environment.get(name)), "/tmp/nccl_trace_rank_")
+    return dump, environment.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "")
+
+
+def dump_of(proc: str, pid: int, rank: int, dump: str, pipe: str) -> str:
+    """The dump that this process has written, else the pipe that makes it write one; "" for neither.
+
+    A dump that is older than the process is another job's.
+    """
+    try:
+        if os.stat(f"{proc}/{pid}/root{dump}{rank}").st_mtime >= os.stat(f"{proc}/{pid}").st_mtime:
+            return f"{dump}{rank}"
+    except OSError:
+        pass
+    return f"{pipe}{rank}.pipe" if pipe and os.path.exists(f"{proc}/{pid}/root{pipe}{rank}.pipe") else ""
+
+
+@contextlib.contextmanager
+def sent_program(program: bytes) -> Iterator[str]:
+    """The path of a program that lies in memory alone, for as long as it is needed; "" for none."""
+    if not program or not hasattr(os, "memfd_create"):
+        yield ""
+        return
+    descriptor = os.memfd_create("py-spy", 0)
+    try:
+        view = memoryview(program)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        # Opened for reading too by whoever starts it: what is open for writing cannot be executed.
+        reading = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY)
+        os.close(descriptor)
+        descriptor = reading
+        yield f"/proc/{os.getpid()}/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def watched(processes: list[dict[str, Any]], proc: str, path: str, sent: str = "") -> dict[int, list[dict[str, Any]]]:
     """What each process does at several moments: of one alone, a rank that is late is not told from one that hangs."""
     looks: dict[int, list[dict[str, Any]]] = {process["pid"]: [] for process in processes}
     began = time.monotonic()
@@ -69,7 +121,7 @@ def watched(processes: list[dict[str, Any]], proc: str, path: str) -> dict[int, 
         if number and time.monotonic() - began > WATCH_S:
             break
         at = time.monotonic()
-        stacks = spied(processes, path)
+        stacks = spied(processes, path, sent)
         for pid, seen in looks.items():
             fields = text_of(f"{proc}/{pid}/stat").rpartition(")")[2].split()
             wchan = text_of(f"{proc}/{pid}/wchan").strip("\0\n 0")
@@ -102,6 +154,8 @@ def everybody(proc: str) -> list[dict[str, Any]]:
                 "rank": number(environment, RANK),
                 "local_rank": number(environment, LOCAL),
                 "world_size": number(environment, WORLD),
+                "ras": environment.get("NCCL_RAS_ADDR", ""),
+                "recorder": recorder(environment),
             }
         )
     return found
@@ -186,12 +240,13 @@ def cpu_seconds(proc: str, pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if len(fields) > 12 else 0.0
 
 
-def spied(processes: list[dict[str, Any]], path: str) -> dict[int, Any]:
+def spied(processes: list[dict[str, Any]], path: str, sent: str = "") -> dict[int, Any]:
     """The Python frames of each rank's main thread, innermost first, by py-spy; it reads memory and pauses nobody."""
     commands = {}
     for process in processes:
         folder = os.path.dirname(process["program"])
         spy = programs.find("py-spy", f"{folder}:{path}" if folder.startswith("/") else path)
+        spy = spy or sent
         if not spy:
             continue
         commands[str(process["pid"])] = [spy, "dump", "--json", "--nonblocking", "--pid", str(process["pid"])]

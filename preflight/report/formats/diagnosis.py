@@ -8,6 +8,8 @@ from typing import Any
 
 from preflight.diagnose.cause import CONFIDENCE
 from preflight.diagnose.derived.hangs import hang_text
+from preflight.diagnose.ends.end import Outcome
+from preflight.diagnose.ends.stages import Reached, Stage
 from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
 from preflight.hosts import fold
 from preflight.redact import without_secrets
@@ -34,13 +36,20 @@ def diagnosis_text(diagnosis: Diagnosis, language: Language = ENGLISH) -> str:
         parts.append("\n".join(_cause_lines(finding, language, title="cause" if number == 0 else "also")))
     if diagnosis.consequences:
         parts.append("\n".join(_folded(diagnosis, language)))
-    if diagnosis.notes:
-        notes = [_one_line(note, language) for note in diagnosis.notes[:MOST_FOLDED]]
-        parts.append("\n".join([say("also seen, and often harmless:"), *notes]))
+    slowing = diagnosis.slowing
+    others = [note for note in diagnosis.notes if note not in slowing]
+    for title, notes in (("what may make it slow:", slowing), ("also seen, and often harmless:", others)):
+        if notes:
+            parts.append("\n".join([say(title), *(_one_line(note, language) for note in notes[:MOST_FOLDED])]))
     job = list(_job_lines(diagnosis.job))
     if job:
         parts.append("\n".join([say("the job:"), *(f"  {say(line)}" for line in job)]))
-    if diagnosis.collect and diagnosis.has_failed:
+    reached = (
+        list(_reached_lines(diagnosis.outcome, language)) if diagnosis.collect or diagnosis.outcome.missing else []
+    )
+    if reached:
+        parts.append("\n".join([say("how far each rank came:"), *reached]))
+    if diagnosis.collect:
         parts.append("\n".join([say("to find out more:"), *(f"  - {say(line)}" for line in diagnosis.collect)]))
     return "\n\n".join(parts) + "\n"
 
@@ -56,7 +65,7 @@ def _headline(diagnosis: Diagnosis) -> str:
         return said("cause: unknown. The lines show only what followed from it.   [{read}]", read)
     if diagnosis.gaps:
         return said("no failure found in what could be read   [{read}]", read)
-    return said("no failure found in these lines   [{read}]", read)
+    return said("{outcome}   [{read}]", diagnosis.outcome.words, read)
 
 
 def _cause_lines(finding: Finding, language: Language, *, title: str) -> Iterator[str]:
@@ -70,6 +79,9 @@ def _cause_lines(finding: Finding, language: Language, *, title: str) -> Iterato
         yield from _wrapped("here", without_secrets(finding.detail), language)
     for evidence in finding.evidence:
         yield f"  {_place(evidence)}: {_cut(evidence.text)}"
+    stage = finding.evidence[0].stage if finding.evidence else Stage.UNKNOWN
+    if stage is not Stage.UNKNOWN:
+        yield language.say(said("  stage  in {stage}", stage.words))
     yield from _wrapped("fix", cause.fix, language)
     if cause.check:
         yield said("  check  {check} (`preflight explain {check}`)", cause.check)
@@ -81,7 +93,7 @@ def _wrapped(title: str, text: str, language: Language) -> list[str]:
     if language is not ENGLISH:
         first, *rest = wrapped(printable(language.say(text)), WIDTH, first=0, rest=9)
         return [f"  {language.say(title)} {first}", *rest]
-    lines = textwrap.wrap(printable(text), WIDTH - 9, break_long_words=False) or [""]
+    lines = textwrap.wrap(printable(text), WIDTH - 9, break_long_words=False, break_on_hyphens=False) or [""]
     return [f"  {title:6} {lines[0]}", *(f"         {line}" for line in lines[1:])]
 
 
@@ -147,6 +159,21 @@ def _job_lines(job: Job) -> Iterator[str]:
         yield said("hung in {cut}", _cut(hang_text(job.hang), 400))
 
 
+def _reached_lines(outcome: Outcome, language: Language) -> Iterator[str]:
+    """The last sign of life of each rank, those that are behind the others first."""
+    behind = set(map(id, outcome.behind))
+    for one in sorted(outcome.ranks, key=lambda one: id(one) not in behind)[:MOST_FOLDED]:
+        who = said("rank {rank}", one.rank) if one.rank >= 0 else printable(one.node or one.file)
+        step = said(" at step {step}", one.step) if one.step >= 0 else ""
+        late = " (behind the others)" * (id(one) in behind)
+        told = language.say(said("{who}{late}: in {stage}{step}", who, late, one.stage.words, step))
+        yield f"  - {told}, {printable(one.file)}:{one.number}: {_cut(one.text, 120)}"
+    if len(outcome.ranks) > MOST_FOLDED:
+        yield f"  {language.say(said('and {MOST_FOLDED} more', len(outcome.ranks) - MOST_FOLDED))}"
+    if outcome.missing:
+        yield f"  {language.say(said('to tell more, this is needed: {missing}', outcome.missing))}"
+
+
 def _fold(names: list[str]) -> str:
     return fold(names) if all(name.replace("-", "").replace(".", "").isalnum() for name in names) else ", ".join(names)
 
@@ -157,6 +184,14 @@ def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "known": diagnosis.is_known,
         "failed": diagnosis.has_failed,
+        "outcome": {
+            "end": diagnosis.outcome.end.value,
+            "stopped_by": diagnosis.outcome.by.value,
+            "in_order": diagnosis.outcome.in_order,
+            "recovered": diagnosis.outcome.has_recovered,
+            "missing": diagnosis.outcome.missing,
+            "ranks": [_reached(one, one in diagnosis.outcome.behind) for one in diagnosis.outcome.ranks],
+        },
         "files": [printable(name) for name in diagnosis.files],
         "lines": diagnosis.lines,
         "not_read": [
@@ -169,8 +204,9 @@ def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
         ],
         "causes": [_finding_document(finding) for finding in diagnosis.causes],
         "consequences": [_finding_document(finding) for finding in diagnosis.consequences],
+        "slowing": [finding.cause.name for finding in diagnosis.slowing],
         "notes": [_finding_document(finding) for finding in diagnosis.notes],
-        "collect": list(diagnosis.collect) if diagnosis.has_failed else [],
+        "collect": list(diagnosis.collect),
         "job": {
             "world_size": job.world_size or None,
             "nodes": {str(rank): printable(node) for rank, node in job.node_of.items()},
@@ -198,6 +234,19 @@ def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
+def _reached(one: Reached, is_behind: bool) -> dict[str, Any]:
+    return {
+        "rank": one.rank if one.rank >= 0 else None,
+        "node": printable(one.node),
+        "stage": one.stage.name.lower(),
+        "step": one.step if one.step >= 0 else None,
+        "behind": is_behind,
+        "file": printable(one.file),
+        "line": one.number,
+        "text": printable(without_secrets(one.text)),
+    }
+
+
 def _finding_document(finding: Finding) -> dict[str, Any]:
     cause = finding.cause
     return {
@@ -218,6 +267,7 @@ def _finding_document(finding: Finding) -> dict[str, Any]:
                 "text": printable(without_secrets(one.text)),
                 "rank": one.rank if one.rank >= 0 else None,
                 "node": printable(one.node),
+                "stage": one.stage.name.lower(),
             }
             for one in finding.evidence
         ],

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from preflight.diagnose.stuck import Doing, Stuck
+from preflight.diagnose.hanging.stuck import Doing, Stuck
 from preflight.facts.value import Missing
 from preflight.redact import without_secrets
 from preflight.report.printable import printable
@@ -21,6 +21,8 @@ def hanging_text(stuck: Stuck, failures: Mapping[str, str]) -> str:
     """The verdict, then the ranks in groups of those that do the same."""
     total = sum(map(len, stuck.groups))
     lines = [f"{printable(stuck.verdict)}   [{total} rank{'s' * (total != 1)}]"]
+    if stuck.ras and stuck.ras != stuck.verdict:
+        lines.append(printable(stuck.ras))
     for group in stuck.groups:
         first = group[0]
         names = ", ".join(printable(one.name) for one in group[:MOST_NAMED])
@@ -33,6 +35,8 @@ def hanging_text(stuck: Stuck, failures: Mapping[str, str]) -> str:
     lines += [
         said("{name}: not looked at: {shown}", printable(name), _shown(reason)) for name, reason in failures.items()
     ]
+    if stuck.steps:
+        lines += ["", "next:", *(f"  - {_shown(step)}" for step in stuck.steps)]
     return "\n".join(lines) + "\n"
 
 
@@ -72,6 +76,10 @@ def hanging_document(stuck: Stuck, failures: Mapping[str, str]) -> dict[str, Any
     guilty = set(map(id, stuck.guilty))
     return {
         "verdict": printable(stuck.verdict),
+        "hangs": stuck.hangs,
+        "goes_on": stuck.goes_on,
+        "nccl_ras": _shown(stuck.ras),
+        "next": [_shown(step) for step in stuck.steps],
         "guilty": [{"rank": one.process.rank, "node": printable(one.node)} for one in stuck.guilty],
         "missing_ranks": list(stuck.missing),
         "not_looked_at": {printable(name): _shown(reason) for name, reason in failures.items()},

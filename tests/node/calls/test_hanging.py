@@ -11,8 +11,8 @@ import time
 import msgspec
 import pytest
 
-from preflight.diagnose.live import Looked, Process
-from preflight.diagnose.stuck import compare
+from preflight.diagnose.hanging.live import Looked, Process, own_py_spy
+from preflight.diagnose.hanging.stuck import compare
 from preflight.node.calls import hanging
 
 # A rank as torch would have it: what it waits in is called all_reduce; rank 1 never comes to it.
@@ -114,3 +114,46 @@ def test_the_rank_that_is_elsewhere_is_named_and_unharmed(tmp_path):
         for job in jobs:
             job.kill()
             job.communicate()
+
+
+def test_a_program_that_was_sent_runs_from_memory():
+    """And is gone afterwards; without one there is no path."""
+    with open("/bin/echo", "rb") as program, hanging.sent_program(program.read()) as path:
+        assert subprocess.run([path, "seen"], capture_output=True, text=True, check=True).stdout == "seen\n"
+    assert not os.path.exists(path)
+    with hanging.sent_program(b"") as path:
+        assert path == ""
+
+
+@pytest.mark.skipif(not shutil.which("py-spy", path=os.path.dirname(sys.executable)), reason="py-spy is not installed")
+def test_a_stack_is_read_with_the_py_spy_that_was_sent(tmp_path, monkeypatch):
+    """Where neither the job's Python nor the node has one of its own."""
+    monkeypatch.setattr(hanging.programs, "find", lambda name, path, root="": "")
+    (tmp_path / "train.py").write_text(RANK)
+    environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "1"}
+    with subprocess.Popen([sys.executable, tmp_path / "train.py"], env=environment, stdout=subprocess.PIPE) as job:
+        try:
+            job.stdout.readline()
+            arguments = {"proc": "/proc", "match": str(tmp_path), "pids": [job.pid], "path": ""}
+            without = hanging.collect(arguments)["ranks"][0]["frames"]
+            spy = own_py_spy()
+            seen = hanging.collect(arguments, spy)["ranks"][0]["frames"]
+        finally:
+            job.kill()
+    assert without["kind"] == "absent"
+    assert any(frame.startswith("all_reduce (") for frame in seen)
+
+
+def test_a_dump_of_the_flight_recorder_is_found_where_the_job_writes_it(tmp_path):
+    """One that is older than the process is another job's; without one the pipe is told."""
+    prefix = str(tmp_path / "trace_")
+    assert hanging.recorder({"TORCH_FR_DUMP_TEMP_FILE": prefix}) == (prefix, "")
+    pid = os.getpid()
+    assert hanging.dump_of("/proc", pid, 3, prefix, "") == ""
+    (tmp_path / "pipe_3.pipe").touch()
+    assert hanging.dump_of("/proc", pid, 3, prefix, str(tmp_path / "pipe_")) == str(tmp_path / "pipe_3.pipe")
+    (tmp_path / "trace_3").touch()
+    os.utime(tmp_path / "trace_3", (1, 1))
+    assert hanging.dump_of("/proc", pid, 3, prefix, "") == ""
+    os.utime(tmp_path / "trace_3")
+    assert hanging.dump_of("/proc", pid, 3, prefix, "") == f"{prefix}3"

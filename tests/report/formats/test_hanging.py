@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from preflight.diagnose.stuck import compare
+from preflight.diagnose.hanging.stuck import compare
 from preflight.report.formats.hanging import hanging_document, hanging_text
-from tests.diagnose.test_stuck import IN_TORCH, LOADER, STEP, rank
+from tests.diagnose.hanging.test_stuck import IN_TORCH, LOADER, STEP, rank
 
 STUCK = compare(
     {"a": (rank(0, IN_TORCH, STEP), rank(1, LOADER, STEP, command="x\x1b[2J")), "b": (rank(2, IN_TORCH, STEP),)}

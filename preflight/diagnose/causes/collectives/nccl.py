@@ -135,6 +135,7 @@ CAUSES = (
             r"test nccl failure",
             r"nccl failure .*(?:unhandled|internal|remote|invalid)",
             r"ncclinvalidargument",
+            r"nccl error\b.* invalid usage",
             r"nccl error(?: \d)?: (?:invalid usage|unhandled|internal error)",
         ),
         "run again with NCCL_DEBUG=INFO and read the first NCCL WARN line",

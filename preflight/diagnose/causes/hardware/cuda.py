@@ -93,6 +93,8 @@ CAUSES = (
             r"system not yet initialized",
             r"cudaerrorsystemnotready",
             r"error 802",
+            r"\b802 system error",
+            r"cuda initiali[sz]ation\w* .*\b802\b",
             r"fabric manager.*(?:fail|not running|error state)",
             r"nvidia-fabricmanager.*failed",
             r"cuda error: system not",

@@ -26,12 +26,38 @@ CAUSES = (
             r"the authenticity of host",
             r"no authentication methods available",
             r"no existing session.*ssh",
+            r"command .*\bssh\b.* non-zero exit status 255",
+            r"command .*\bssh\b.*\bpasswordauthentication=no\b",
         ),
         "`ssh NODE true` must succeed without a password from the first node to every other, as the job's user;"
         " check known_hosts, port and key",
         "deepspeedai/DeepSpeed, launcher",
         check="trust.every_node_logs_in_to_the_others",
         weight=6,
+    ),
+    Cause(
+        "sshd-chroot",
+        "sshd in a container may not change its root folder: the container lacks the capability SYS_CHROOT",
+        (r"chroot\(.*run/sshd.*operation not permitted",),
+        "add SYS_CHROOT (and, for logins as root, AUDIT_WRITE) to securityContext.capabilities of the pod, or start ranks"
+        " without ssh",
+        "kubeflow/mpi-operator; man capabilities(7)",
+        weight=6,
+    ),
+    Cause(
+        "shell-variable-empty",
+        "a test of the start script compares a variable that is empty there: not set, not exported, or expanded too early",
+        (
+            r"\[: : integer expression expected",
+            r"\[: (?:\S+: )?unary operator expected",
+            r"\[: too many arguments",
+            r": unbound variable",
+            r": parameter null or not set",
+        ),
+        "`export` the variable in the script that calls srun or ssh, and write it `\\$NAME` where the node has to fill it in",
+        "man bash(1), test",
+        Kind.SUSPICION,
+        weight=3,
     ),
     Cause(
         "pdsh-missing",

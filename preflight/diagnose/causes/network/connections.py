@@ -194,6 +194,7 @@ CAUSES = (
             r"http_proxy.*(?:grpc|refused)",
             r"failed to connect to remote host.*proxy",
             r"received http status code 403.*proxy",
+            r"error parsing metadata && content-type && text/html",
         ),
         "put the nodes into no_proxy (and NO_PROXY), or unset http_proxy and https_proxy for the job",
         "ray-project/ray; grpc",

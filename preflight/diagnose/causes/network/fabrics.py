@@ -33,6 +33,7 @@ CAUSES = (
             r"failed to initialize rdma protocol",
             r"ofi_init.*failed(?! \(ofi_)",
             r"no data available.*libfabric",
+            r"fi_info .*efa && no data available",
         ),
         "`fi_info -p efa -t FI_EP_RDM` must list a device in the container: it needs /dev/infiniband/uverbs* and"
         " the EFA plug-in of the cluster; use an instance type with EFA and a recent aws-ofi-nccl",

@@ -135,6 +135,7 @@ CAUSES = (
             r"ibv_modify_qp failed with (?:110|22|19|101|61)\b",
             r"call to ibv_modify_qp failed",
             r"failed to modify qp.*(?:rtr|rts)",
+            r"ibv_modify_qp`? (?:err(?:no|or)? )?(?:19|22|61|101|110)\b",
             r"ibv_query_gid.*fail\w*",
             r"gid index .*(?:changed|invalid|wrong|out of range)",
             r"failed to find (?:a )?(?:valid )?gid",

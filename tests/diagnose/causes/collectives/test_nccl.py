@@ -7,6 +7,7 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("[rank1]: NCCL error in: ncclCommInitRank, invalid usage", "nccl-error-unknown"),
     ("n1:1:2 [2] NCCL WARN HIP failure: 'invalid argument'", "nccl-cuda-call"),
     (
         "n1:1:2 [0] transport/net_ib.cc:139 NCCL WARN communicator encountered a fatal error (detected in ncclIbTest)",

@@ -7,6 +7,7 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("CUDA initialization fails with 802 system error", "fabric-manager"),
     ("/x/torch/cuda/__init__.py:611: UserWarning: Can't initialize NVML", "cuda-init-failed"),
     (
         "/x/torch/cuda/__init__.py:129: UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",

@@ -7,6 +7,13 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ('chroot("/run/sshd"): Operation not permitted [preauth]', "sshd-chroot"),
+    ("bash: [: : integer expression expected", "shell-variable-empty"),
+    ("start.sh: line 4: NODE_RANK: unbound variable", "shell-variable-empty"),
+    (
+        "Command 'ssh -o PasswordAuthentication=no 192.168.3.100 hostname' returned non-zero exit status 255.",
+        "ssh-login",
+    ),
     ("node2: Permission denied (publickey,password).", "ssh-login"),
     ("ssh: connect to host node2 port 22: Connection refused", "ssh-login"),
     ("node2: bash: /opt/env/bin/python: No such file or directory", "path-missing-on-node"),

@@ -7,6 +7,10 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    (
+        "hpack_parser.cc:1218] Error parsing metadata: error=invalid value key=content-type value=text/html; charset=utf-8",
+        "proxy",
+    ),
     ("ioctl(req=35093, ifr_name=eth2) failed: Cannot assign requested address", ""),
     ("nixl_cu12._bindings.nixlRemoteDisconnectError: NIXL_ERR_REMOTE_DISCONNECT", "connection-reset"),
     ("OSError: [Errno 113] No route to host", "no-route"),

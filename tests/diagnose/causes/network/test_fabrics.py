@@ -8,6 +8,7 @@ from preflight.diagnose import diagnose
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("fi_info -p efa: -61 No data available", "efa-no-provider"),
     (
         "/src/bootstrap/bootstrap_net.cpp:92: non-zero status: -3 nvshmem bootstrap_net: connect to 10.0.0.1:5511 timed out",
         "nvshmem-bootstrap",

@@ -7,6 +7,8 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("rank 3: ibv_modify_qp err 61", "rdma-gid"),
+    ("`ibv_modify_qp 110` of p2p.cc", "rdma-gid"),
     (
         "n7:70:99 [3] misc/ibvwrap.cc:288 NCCL WARN Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
         "rdma-gpu-memory",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from preflight.diagnose.live import Process, Seen, Socket
-from preflight.diagnose.stuck import compare, doing
+from preflight.diagnose.hanging.live import Process, Seen, Socket
+from preflight.diagnose.hanging.stuck import compare, doing
 from preflight.facts.value import Missing
 
 IN_TORCH = "all_reduce (/env/site-packages/torch/distributed/distributed_c10d.py:3252)"

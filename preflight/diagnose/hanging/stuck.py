@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-from preflight.diagnose.live import Process, Seen
+from preflight.diagnose.hanging.live import Process, Seen
 from preflight.facts.value import Missing
 from preflight.said import joined, said
 
@@ -62,6 +62,16 @@ class Stuck:
     guilty: tuple[Doing, ...]
     missing: tuple[int, ...]
     verdict: str
+    goes_on: bool = False  # whether the ranks moved while they were looked at
+    ras: str = ""  # what NCCL's RAS service says of the ranks; "" where it names nobody
+    steps: tuple[str, ...] = ()  # what to do next
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it is known who holds the others up, or that all wait in vain."""
+        everyone = [one for group in self.groups for one in group]
+        waits = bool(everyone) and all(one.call for one in everyone)
+        return not self.goes_on and bool(self.guilty or self.missing or self.ras or waits)
 
 
 def doing(node: str, process: Process) -> Doing:
@@ -109,19 +119,20 @@ def _fields(seen: Seen) -> dict[str, Any]:
     return {name: getattr(seen, name) for name in seen.__struct_fields__}
 
 
-def compare(found: Mapping[str, tuple[Process, ...]]) -> Stuck:
+def compare(found: Mapping[str, tuple[Process, ...]], unseen: Iterable[str] = ()) -> Stuck:
     """Who differs from the majority: first those that are stopped or hang in the kernel, then those elsewhere.
 
-    Nobody, where the ranks went on between one look and the next: one that is late is no fault.
+    Ranks that are missing while nodes were `unseen` may run there. Nobody, where the ranks went on between one look
+    and the next: one that is late is no fault.
     """
     all_doing = [doing(node, process) for node, processes in found.items() for process in processes]
     if not all_doing:
         return Stuck((), (), (), "no process of that job was found")
-    stuck = _at_last(all_doing)
+    stuck = _at_last(all_doing, ", ".join(unseen))
     if any(one.process.state in STOPPED for one in stuck.guilty):
         return stuck
     going = _going_on(all_doing, stuck)
-    return Stuck(stuck.groups, (), stuck.missing, going) if going else stuck
+    return Stuck(stuck.groups, (), stuck.missing, going, goes_on=True) if going else stuck
 
 
 def _going_on(all_doing: list[Doing], stuck: Stuck) -> str:
@@ -147,7 +158,7 @@ def _going_on(all_doing: list[Doing], stuck: Stuck) -> str:
     return ""
 
 
-def _at_last(all_doing: list[Doing]) -> Stuck:
+def _at_last(all_doing: list[Doing], unseen: str = "") -> Stuck:
     """Who differs from the majority at the last look."""
     by_kind: dict[tuple[str, str], list[Doing]] = {}
     for one in all_doing:
@@ -166,6 +177,11 @@ def _at_last(all_doing: list[Doing]) -> Stuck:
         return Stuck(groups, numbered[0], missing, numbered[1])
     if missing and waiting:
         ranks = ", ".join(map(str, missing[:16]))
+        if unseen:
+            where = said(
+                "rank {ranks} was not seen: {unseen} could not be looked at, and the others wait", ranks, unseen
+            )
+            return Stuck(groups, (), (), where)
         return Stuck(
             groups, (), missing, said("rank {ranks} has no process on these nodes, and the others wait for it", ranks)
         )

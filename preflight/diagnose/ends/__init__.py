@@ -1,0 +1,1 @@
+"""How far did a job come, and what can become of it?"""

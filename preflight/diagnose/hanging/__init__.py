@@ -1,0 +1,1 @@
+"""What do the ranks of a job do that hangs now, and who holds the others up?"""
