@@ -28,6 +28,17 @@ KNOWN: dict[str, dict[str, Any]] = {
 }
 # Every check that may pass there, with what it has measured.
 ALONE = {
+    **dict.fromkeys(
+        (
+            "rehearse.all_ranks_meet_and_train",
+            "rehearse.every_rank_comes_once",
+            "rehearse.every_rank_is_given_the_same",
+            "rehearse.every_script_comes_to_its_ranks",
+            "rehearse.limits_hold_inside_the_job",
+            "rehearse.no_node_keeps_the_others_waiting",
+        ),
+        "the rehearsal that the stand-in hands over",
+    ),
     "environment.nothing_is_left_from_debugging": "the environment was read, and no such variable is in it",
     "kernel.node_is_at_its_best": "the CPUs that the job may use",
     "limits.devices_of_every_program_are_there": "the device files",
@@ -54,6 +65,7 @@ WITH_A_PEER = {
     "names.hostnames_are_unique": "both names",
     "names.look_ups_are_answered": "what both resolve",
     "names.look_ups_are_fast": "what both resolve",
+    "names.own_hostname_is_no_link_local_address": "what both resolve",
     "names.own_hostname_is_not_localhost": "both names",
     "names.own_hostname_is_not_loopback": "what both resolve",
     "names.peers_are_taken_for_themselves": "what both resolve",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from preflight.tables.variable_names import ROWS
 
 from preflight.cli import explain, main
 from preflight.diagnose.causes import CAUSES
+from preflight.knowledge.variables.names import ROWS
 from preflight.plugin import checks_folder
 from preflight.tables.launch_rules import VERDICTS
 from tests.test_redact import SECRETS

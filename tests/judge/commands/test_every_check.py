@@ -30,10 +30,21 @@ ELSEWHERE = "what has to change is on a switch, a firewall, a file server or in 
 SCRIPT = "a line of the user's own script has to be changed"
 UNKNOWN = "the right value is the site's to choose: an address, a number of a user, a folder"
 # Those that blame no value which the facts of the nodes know.
+FIXED = "the fix says the line with the value"
 WITHOUT = {
     **{name: MEASURED for name in checks() if name.startswith(("bench.", "training."))},
     **{name: ELSEWHERE for name in checks() if name.startswith("mesh.")},
     **{name: SCRIPT for name in checks() if name.startswith("rehearse.")},
+    **{name: FIXED for name in checks() if name.startswith("caches.")},
+    "environment.nothing_stands_before_cuda": FIXED,
+    "names.own_hostname_is_no_link_local_address": ELSEWHERE,
+    "network.data_interfaces_are_alike": ELSEWHERE,
+    "network.horovod_finds_an_interface_of_one_name": FIXED,
+    "network.mpi_takes_no_bridge_of_every_machine": FIXED,
+    "network.serving_stacks_take_the_training_address": FIXED,
+    "rdma.libfabric_may_open_every_device": ELSEWHERE,
+    "rdma.nccl_finds_the_module_of_gpu_memory": FIXED,
+    "trust.programs_of_the_launch_are_there": ELSEWHERE,
     "files.there_is_room": UNKNOWN,
     "files.shared_files_are_seen_soon": ELSEWHERE,
     "files.shared_paths_take_writes_fast_enough": ELSEWHERE,
