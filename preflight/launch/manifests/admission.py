@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from preflight.launch.field import words
 from preflight.launch.manifests.group import Group
 from preflight.launch.plan import fail
+from preflight.launch.text.holes import ANGLED, is_unfilled_name
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
 from preflight.said import said
@@ -25,6 +26,8 @@ NUMBERS = frozenset(
 SWITCHES = frozenset(
     words("hostNetwork hostIPC hostPID privileged publishNotReadyAddresses enableDNSHostnames readOnly suspend")
 )
+# Fields whose values the cluster, or its registry, looks up by their names.
+LOOKED_UP = frozenset(words("image claimName namespace storageClassName serviceAccountName priorityClassName secretName"))
 # The operator's field is a text, because it may also be auto, cpu or gpu.
 TEXT_COUNTS = {"PyTorchJob": "nprocPerNode", "HyperPodPyTorchJob": "nprocPerNode"}
 
@@ -36,6 +39,22 @@ def types_fit(document: Located, file: str) -> list[Finding]:
     name = TEXT_COUNTS.get(str(kind.value), "") if kind is not None else ""
     count = document.get("spec", name) if name else None
     return [*found, *(_no_text(name, count, file) if count is not None else ())]
+
+
+def names_are_filled_in(held: Located, file: str) -> Iterable[Finding]:
+    """An image or a claim that is still <a placeholder> is refused, or its pods never start."""
+    for inner in held.each():
+        yield from names_are_filled_in(inner, file)
+    for key, inner in held.items():
+        value = inner.value
+        if key in FREE:
+            continue
+        if not isinstance(value, str):
+            yield from names_are_filled_in(inner, file)
+        elif (key in LOOKED_UP and is_unfilled_name(value)) or ANGLED.fullmatch(value):
+            message = said("{key}: {value} was never filled in: no pod of it starts", key, value)
+            fix = said("The value in the place of {value}.", value)
+            yield fail("placeholders_are_filled_in", message, Where(file, inner.line), fix=fix)
 
 
 def _misfits(held: Located, file: str) -> Iterable[Finding]:

@@ -42,7 +42,7 @@ def read(documents: list[Located], file: str) -> tuple[list[Plan], list[Skip], l
         )
     documents = mounted(documents)
     plans: list[Plan] = []
-    problems: list[Finding] = []
+    problems = [found for document in documents for found in admission.names_are_filled_in(document, file)]
     seen: list[str] = []
     for document in documents:
         kind = document.get("kind")
