@@ -27,7 +27,9 @@ SWITCHES = frozenset(
     words("hostNetwork hostIPC hostPID privileged publishNotReadyAddresses enableDNSHostnames readOnly suspend")
 )
 # Fields whose values the cluster, or its registry, looks up by their names.
-LOOKED_UP = frozenset(words("image claimName namespace storageClassName serviceAccountName priorityClassName secretName"))
+LOOKED_UP = frozenset(
+    words("image claimName namespace storageClassName serviceAccountName priorityClassName secretName")
+)
 # The operator's field is a text, because it may also be auto, cpu or gpu.
 TEXT_COUNTS = {"PyTorchJob": "nprocPerNode", "HyperPodPyTorchJob": "nprocPerNode"}
 

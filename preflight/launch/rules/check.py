@@ -36,6 +36,7 @@ from preflight.launch.rules import (
     ranks,
     scripts,
     settings,
+    slips,
     variables,
 )
 from preflight.launch.rules.groups import groups
@@ -54,6 +55,7 @@ PLAN_RULES = (
     *counts.PLAN_RULES,
     *variables.PLAN_RULES,
     *placeholders.PLAN_RULES,
+    *slips.PLAN_RULES,
     *slurm.PLAN_RULES,
     *mpi.PLAN_RULES,
     granted_fits,
@@ -74,6 +76,7 @@ FILES_RULES = (
     *counts.FILES_RULES,
     *variables.FILES_RULES,
     *placeholders.FILES_RULES,
+    *slips.FILES_RULES,
     *order.FILES_RULES,
     *mpi.FILES_RULES,
     *(rule for row in ROWS for rule in row.files_rules),

@@ -13,13 +13,21 @@ from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 RULE = "placeholders_are_filled_in"
-DIRECTIVE = re.compile(r"#(?P<system>SBATCH|PBS|BSUB|FLUX:?|OAR|PJM|\$)\s+(?P<option>--?[A-Za-z][\w-]*)(?:\s*=\s*|\s+)(?P<value>[^\s#]+)")
+DIRECTIVE = re.compile(
+    r"#(?P<system>SBATCH|PBS|BSUB|FLUX:?|OAR|PJM|\$)\s+(?P<option>--?[A-Za-z][\w-]*)(?:\s*=\s*|\s+)(?P<value>[^\s#]+)"
+)
 # What a batch system looks up by its name, and refuses where it knows none such; by its option in any of them.
 NAMES = frozenset(words("-A -P -p -q --account --partition --qos --reservation --queue --bank --nodelist -w"))
 PATHS = frozenset(words("-o -e -i -D -d -cwd -wd --output --error --input --chdir --container-image"))
 MAIL = frozenset(words("-M -u --mail-user"))
 # Settings of the launchers that name a file.
-FILES = ("config_file", "hostfile", "deepspeed_hostfile", "deepspeed_config_file", "deepspeed_config.deepspeed_hostfile")
+FILES = (
+    "config_file",
+    "hostfile",
+    "deepspeed_hostfile",
+    "deepspeed_config_file",
+    "deepspeed_config.deepspeed_hostfile",
+)
 FILES += ("deepspeed_config.deepspeed_config_file", "mpirun_hostfile")
 
 
