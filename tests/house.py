@@ -54,11 +54,11 @@ INSIDE = {
         ("verdict", "stuck"),
     ),
     "launch": (
-        ("field", "job", "launcher", "layout"),
+        ("field", "holes", "job", "launcher", "layout"),
         ("plan",),
         ("text", "address", "seats", "containers"),
         ("launchers",),
-        ("schedulers",),
+        ("schedulers", "slips"),
         ("commands", "write"),
         ("manifests",),
         ("reading",),

@@ -31,17 +31,16 @@ from preflight.launch.rules import (
     needs,
     nodes,
     order,
-    placeholders,
     ports,
     ranks,
     scripts,
     settings,
-    slips,
     variables,
 )
 from preflight.launch.rules.groups import groups
 from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
+from preflight.launch.slips import shell, unfilled
 from preflight.ledger.findings import SEVERITY, Finding, Verdict, Where
 from preflight.redact import without_secrets
 from preflight.said import said
@@ -54,8 +53,8 @@ PLAN_RULES = (
     *ports.PLAN_RULES,
     *counts.PLAN_RULES,
     *variables.PLAN_RULES,
-    *placeholders.PLAN_RULES,
-    *slips.PLAN_RULES,
+    *unfilled.PLAN_RULES,
+    *shell.PLAN_RULES,
     *slurm.PLAN_RULES,
     *mpi.PLAN_RULES,
     granted_fits,
@@ -68,15 +67,15 @@ SCRIPT_RULES = (
     order.nodes_start_side_by_side,
     order.every_node_is_logged_in_to,
     order.every_named_host_is_a_node,
-    *placeholders.SCRIPT_RULES,
+    *unfilled.SCRIPT_RULES,
 )
 FILES_RULES = (
     scripts.options_are_continued,
     *ranks.FILES_RULES,
     *counts.FILES_RULES,
     *variables.FILES_RULES,
-    *placeholders.FILES_RULES,
-    *slips.FILES_RULES,
+    *unfilled.FILES_RULES,
+    *shell.FILES_RULES,
     *order.FILES_RULES,
     *mpi.FILES_RULES,
     *(rule for row in ROWS for rule in row.files_rules),

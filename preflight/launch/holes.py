@@ -7,7 +7,8 @@ import re
 _NAMES = "account|email|e-mail|group|home|id|image|name|org|partition|password|prof|project|queue|registry|team|user"
 ANGLED = re.compile(r"<[A-Za-z][\w .:-]*>")
 _ASKED = re.compile(
-    rf"(?i)(?<![a-z])your(?![a-z])|(?<![a-z])your[-_]?(?:{_NAMES})|(?<![a-z])(?:change|replace|fill|edit)[-_ ]?(?:me|this|in)(?![a-z])"
+    rf"(?i)(?<![a-z])your(?![a-z])|(?<![a-z])your[-_]?(?:{_NAMES})"
+    r"|(?<![a-z])(?:change|replace|fill|edit)[-_ ]?(?:me|this|in)(?![a-z])"
     r"|(?<![a-z])(?:todo|fixme|tbd|placeholder|redacted)(?![a-z])"
 )
 _NAME = re.compile(
@@ -18,7 +19,8 @@ _NAME = re.compile(
 )
 _BARE = re.compile(r"(?:[A-Z]+[_-])?(?:ACCOUNT|PARTITION|PROJECT|QUEUE|QOS|RESERVATION)(?:_NAME|_ID|_HERE)?")
 _PATH = re.compile(
-    r"(?i)(?:^|/)(?:absolute[-_/]|full[-_/])?path[-_/]to(?:[-_/]|$)|(?:^|/)\[[a-z][a-z _-]{3,}\](?:/|$)|(?:^|/)x{3,}(?:/|$)"
+    r"(?i)(?:^|/)(?:absolute[-_/]|full[-_/])?path[-_/]to(?:[-_/]|$)"
+    r"|(?:^|/)\[[a-z][a-z _-]{3,}\](?:/|$)|(?:^|/)x{3,}(?:/|$)"
 )
 
 
