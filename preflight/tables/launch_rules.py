@@ -10,6 +10,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "batch_sizes_multiply": ("fail",),
     "commands_are_continued": ("fail",),
     "compile_finds_a_compiler": ("fail",),
+    "config_files_are_read": ("fail",),
     "config_files_are_there": ("fail",),
     "containers_get_the_variables": ("warn",),
     "containers_have_shared_memory": ("warn",),
@@ -127,6 +128,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "tasks_are_counted_once": ("fail",),
     "tensor_parallel_stays_in_a_node": ("warn",),
     "torchrun_is_forced": ("warn",),
+    "values_are_allowed": ("fail",),
     "variables_are_assigned": ("fail",),
     "variables_are_exported": ("fail", "warn"),
     "variables_are_set": ("fail", "warn"),
@@ -141,6 +143,10 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
 # What each asks is said by the docstring of the function that finds it broken; of these by no single one.
 TEXTS: Mapping[str, str] = {
     "cuda_launches_do_not_block": "CUDA_LAUNCH_BLOCKING=1 is for debugging: every kernel waits for the one before.",
+    "config_files_are_read": (
+        "A configuration is YAML or JSON as its format's own reader wants it.\n\n"
+        "Where it is not, what reads it stops, on every node."
+    ),
     "fields_agree": (
         "What every node's file must say alike, it says alike: address, port, counts, precision, backend.\n\n"
         "With different values the nodes never meet, or one of them stops."
@@ -155,7 +161,7 @@ TEXTS: Mapping[str, str] = {
         "At the margin they are keys of the file itself: what they were to set stays at its default."
     ),
     "keys_are_known": (
-        "Every key of an accelerate file is one that accelerate has.\n\n"
+        "Every key of an accelerate or DeepSpeed file is one that its reader has.\n\n"
         "Another is refused, or a misspelt one silently left out."
     ),
     "master_address_is_on_the_training_interface": "The address of rank 0 is one of the training interface.",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from preflight.launch.field import words
+from preflight.launch.holes import ANGLED, is_unfilled_name
 from preflight.launch.manifests.group import Group
 from preflight.launch.plan import fail
-from preflight.launch.holes import ANGLED, is_unfilled_name
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
 from preflight.said import said

@@ -11,15 +11,28 @@ from preflight.launch.manifests.clouds.azureml import azureml, is_azureml
 from preflight.launch.manifests.clouds.beaker import beaker, is_beaker
 from preflight.launch.manifests.clouds.dstack import dstack, is_dstack
 from preflight.launch.manifests.clouds.skypilot import is_skypilot, skypilot
-from preflight.launch.plan import BATCH_KEYS, Plan, Skip
+from preflight.launch.plan import BATCH_KEYS, Plan, Skip, fail
 from preflight.launch.reading.bundle import Bundle
 from preflight.launch.text import located
 from preflight.launch.text.detect import kind_of, template_line
+from preflight.launch.text.located import Broken
 from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 from preflight.tables.variables import is_of_a_job
 
 ACCELERATE_KEYS = ("distributed_type", "compute_environment", "num_machines", "num_processes", "deepspeed_config")
+
+
+def take_asked(bundle: Bundle, name: str, text: str) -> str:
+    """Read a file that was given or named; a broken one is a finding, and leaves the rest of its set to be judged."""
+    try:
+        return take(bundle, name, text)
+    except Broken as error:
+        if tuple(bundle.given) == (name,):
+            raise
+        message = said("not {form}: {reason}", error.form, error.reason)
+        bundle.problems.append(fail("config_files_are_read", message, error.where))
+        return "broken"
 
 
 def take(bundle: Bundle, name: str, text: str) -> str:
