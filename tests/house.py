@@ -58,7 +58,7 @@ INSIDE = {
         ("plan",),
         ("text", "address", "seats", "containers"),
         ("launchers",),
-        ("schedulers", "slips"),
+        ("resources", "schedulers", "slips"),
         ("commands", "write"),
         ("manifests",),
         ("reading",),

@@ -23,6 +23,7 @@ from preflight.launch.fixes.trial import Reading, tried
 from preflight.launch.launchers import ROWS
 from preflight.launch.plan import LaunchFiles, Skip, problem
 from preflight.launch.read import read_texts
+from preflight.launch.resources import enough
 from preflight.launch.rules import (
     addresses,
     agreement,
@@ -55,6 +56,7 @@ PLAN_RULES = (
     *variables.PLAN_RULES,
     *unfilled.PLAN_RULES,
     *shell.PLAN_RULES,
+    *enough.PLAN_RULES,
     *slurm.PLAN_RULES,
     *mpi.PLAN_RULES,
     granted_fits,
@@ -68,6 +70,7 @@ SCRIPT_RULES = (
     order.every_node_is_logged_in_to,
     order.every_named_host_is_a_node,
     *unfilled.SCRIPT_RULES,
+    *enough.SCRIPT_RULES,
 )
 FILES_RULES = (
     scripts.options_are_continued,
@@ -80,7 +83,7 @@ FILES_RULES = (
     *mpi.FILES_RULES,
     *(rule for row in ROWS for rule in row.files_rules),
 )
-LIVE_RULES = (*nodes.RULES, *settings.RULES, *needs.RULES, data.paths_are_on_every_node)
+LIVE_RULES = (*nodes.RULES, *settings.RULES, *needs.RULES, data.paths_are_on_every_node, *enough.LIVE_RULES)
 
 
 def check_files(files: LaunchFiles, cluster: Cluster | None = None) -> tuple[Finding, ...]:

@@ -21,14 +21,12 @@ NAMES = frozenset(words("-A -P -p -q --account --partition --qos --reservation -
 PATHS = frozenset(words("-o -e -i -D -d -cwd -wd --output --error --input --chdir --container-image"))
 MAIL = frozenset(words("-M -u --mail-user"))
 # Settings of the launchers that name a file.
-FILES = (
-    "config_file",
-    "hostfile",
-    "deepspeed_hostfile",
-    "deepspeed_config_file",
-    "deepspeed_config.deepspeed_hostfile",
+FILES = words(
+    """
+    config_file hostfile deepspeed_hostfile deepspeed_config_file mpirun_hostfile
+    deepspeed_config.deepspeed_hostfile deepspeed_config.deepspeed_config_file
+    """
 )
-FILES += ("deepspeed_config.deepspeed_config_file", "mpirun_hostfile")
 
 
 def directives_are_filled_in(files: LaunchFiles) -> Iterable[Finding]:

@@ -31,8 +31,9 @@ OF_VERSION_2: Mapping[str, tuple[str, ...]] = {
     "fsdp_config.fsdp_reshard_after_forward": words("true false yes no 1 0 on off t f y n"),
     "fsdp_config.fsdp_state_dict_type": words("FULL_STATE_DICT SHARDED_STATE_DICT"),
 }
-ONLY_VERSION_1 = ("fsdp_sharding_strategy", "fsdp_backward_prefetch", "fsdp_use_orig_params", "fsdp_sync_module_states")
-ONLY_VERSION_1 += ("fsdp_forward_prefetch",)
+ONLY_VERSION_1 = words(
+    "fsdp_sharding_strategy fsdp_backward_prefetch fsdp_use_orig_params fsdp_sync_module_states fsdp_forward_prefetch"
+)
 SECTION_OF = {"fsdp_config": "FSDP", "deepspeed_config": "DEEPSPEED", "megatron_lm_config": "MEGATRON_LM"}
 
 
