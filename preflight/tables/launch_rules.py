@@ -109,7 +109,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "rendezvous_endpoint_is_recognised": ("fail",),
     "rendezvous_id_is_the_same_everywhere": ("fail", "warn"),
     "rendezvous_is_reached": ("fail",),
-    "resources_are_enough": ("fail",),
+    "resources_are_enough": ("fail", "warn"),
     "runtime_is_there": ("warn",),
     "same_network_fits_the_rendezvous": ("fail",),
     "scontrol_runs_outside_the_container": ("fail",),

@@ -34,6 +34,34 @@ LOOKED_UP = frozenset(
 TEXT_COUNTS = {"PyTorchJob": "nprocPerNode", "HyperPodPyTorchJob": "nprocPerNode"}
 
 
+# The versions of each API that clusters of today serve: another of the same group was served once, or never.
+SERVED = {
+    "PyTorchJob": ("kubeflow.org/v1",),
+    "MPIJob": ("kubeflow.org/v2beta1", "kubeflow.org/v1"),
+    "TrainJob": ("trainer.kubeflow.org/v1alpha1",),
+    "JobSet": ("jobset.x-k8s.io/v1alpha2",),
+    "LeaderWorkerSet": ("leaderworkerset.x-k8s.io/v1",),
+    "RayCluster": ("ray.io/v1", "ray.io/v1alpha1"),
+    "RayJob": ("ray.io/v1", "ray.io/v1alpha1"),
+    "StatefulSet": ("apps/v1",),
+    "Job": ("batch/v1", "batch.volcano.sh/v1alpha1"),
+}
+
+
+def version_is_served(document: Located, file: str) -> list[Finding]:
+    """An object of an API version that nothing serves is refused, whatever stands in it."""
+    kind, given = document.get("kind"), document.get("apiVersion")
+    served = SERVED.get(str(kind.value), ()) if kind is not None else ()
+    if given is None or not served or given.value in served:
+        return []
+    same = [version for version in served if version.partition("/")[0] == str(given.value).partition("/")[0]]
+    if not same:
+        return []
+    name = str(kind.value) if kind is not None else ""
+    message = said("{kind} of {version} is served by no cluster of today: it is refused", name, given.value)
+    return [fail("manifest_is_accepted", message, Where(file, given.line), fix=f"apiVersion: {same[0]}")]
+
+
 def types_fit(document: Located, file: str) -> list[Finding]:
     """A field has the type that the API gives it: a number, a boolean or a text; a manifest with another is refused."""
     found = list(_misfits(document, file))

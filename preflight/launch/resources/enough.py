@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
-from preflight.launch.field import firm
-from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, fail
+from preflight.launch.containers import run_of
+from preflight.launch.field import firm, value_of
+from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, fail, warn
 from preflight.launch.resources.promises import Promise, all_words, counted, given, number, sized, taken, text_of
 from preflight.ledger.findings import Finding, Where
 from preflight.said import said
@@ -57,6 +58,17 @@ def _not_enough(take: Promise, give: Promise) -> Finding:
     return fail(
         RULE, message, take.where, give.where, fix=said("{count} {quantity} in both places", give.count, give.quantity)
     )
+
+
+def containers_get_gpus(plan: Plan) -> Iterable[Finding]:
+    """docker run hands a container no GPU unless it is told to; a default runtime of the machine may do it too."""
+    container, each = run_of(plan.wrapper, plan.where.file, plan.where.line), firm(plan.processes_per_node) or 1
+    if container is None or each < 2 or not plan.launcher.has_agent or value_of(plan.backend) == "gloo":
+        return
+    is_given = container.has_gpus or container.devices or container.is_privileged or container.is_opaque
+    if not is_given and "NVIDIA_VISIBLE_DEVICES" not in container.variables:
+        message = said("{each} processes in a container that is given no GPU", each)
+        yield warn(RULE, message, plan.where, fix="docker run --gpus all")
 
 
 def programs_share_out(script: ScriptFile) -> Iterable[Finding]:
@@ -125,6 +137,6 @@ def resources_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
                 yield fail(RULE, message, take.where, nodes=few)
 
 
-PLAN_RULES = (degrees_multiply, heads_are_shared_out)
+PLAN_RULES = (containers_get_gpus, degrees_multiply, heads_are_shared_out)
 SCRIPT_RULES = (resources_are_enough, programs_share_out)
 LIVE_RULES = (resources_are_there,)
