@@ -59,7 +59,7 @@ def _claims(document: Located) -> tuple[str, ...]:
 
 
 def _is_of_a_jobset(address: str, own: str, names: list[str]) -> bool:
-    """Whether an address is a pod's name as JobSets give it: of this one, or of another that has jobs of these names."""
+    """Whether an address is a pod's name as JobSets give it: of this one, or of one with jobs of the same names."""
     jobs = "|".join(map(re.escape, filter(None, names)))
     is_named_so = bool(jobs) and re.match(rf"[a-z0-9-]+-(?:{jobs})-\d+-\d+(?:\.|$)", address) is not None
     return address.startswith(f"{own}-") or is_named_so
