@@ -97,6 +97,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "processes_fit_gpus": ("fail", "warn"),
     "processes_match_devices": ("fail", "warn"),
     "program_counts_what_is_started": ("warn",),
+    "program_keeps_what_it_is_given": ("fail",),
     "programs_agree": ("warn",),
     "rank_0_is_reached": ("fail", "error"),
     "rank_is_in_range": ("fail",),

@@ -41,7 +41,7 @@ from preflight.launch.rules import (
 from preflight.launch.rules.groups import groups
 from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
-from preflight.launch.slips import shell, unfilled
+from preflight.launch.slips import program, shell, unfilled
 from preflight.ledger.findings import SEVERITY, Finding, Verdict, Where
 from preflight.redact import without_secrets
 from preflight.said import said
@@ -79,6 +79,7 @@ FILES_RULES = (
     *variables.FILES_RULES,
     *unfilled.FILES_RULES,
     *shell.FILES_RULES,
+    *program.FILES_RULES,
     *order.FILES_RULES,
     *mpi.FILES_RULES,
     *(rule for row in ROWS for rule in row.files_rules),
