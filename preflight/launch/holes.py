@@ -9,10 +9,9 @@ ANGLED = re.compile(r"<[A-Za-z][\w .:-]*>")
 _ASKED = re.compile(
     rf"(?i)(?<![a-z])your(?![a-z])|(?<![a-z])your[-_]?(?:{_NAMES})"
     r"|(?<![a-z])(?:change|replace|fill|edit)[-_ ]?(?:me|this|in)(?![a-z])"
-    r"|(?<![a-z])(?:todo|fixme|tbd|placeholder|redacted)(?![a-z])"
 )
 _NAME = re.compile(
-    r"(?i)(?<![a-wyz])x{3,}(?![a-wyz])"
+    r"(?i)(?<![a-wyz])x{3,}(?![a-wyz])|(?<![a-z])(?:todo|fixme|tbd|placeholder|redacted)(?![a-z])"
     r"|^\[[a-z][a-z0-9_ -]*\]$|^[*_?.#-]{2,}(?:[a-z ]*[*_?.#-]{2,})?$"
     rf"|(?<![a-z])(?:some|my)[-_]?(?:{_NAMES})$|^(?:{_NAMES})[-_]?(?:name|id|here|number)$"
     r"|^insert[-_ ]"
@@ -20,7 +19,7 @@ _NAME = re.compile(
 _BARE = re.compile(r"(?:[A-Z]+[_-])?(?:ACCOUNT|PARTITION|PROJECT|QUEUE|QOS|RESERVATION)(?:_NAME|_ID|_HERE)?")
 _PATH = re.compile(
     r"(?i)(?:^|/)(?:absolute[-_/]|full[-_/])?path[-_/]to(?:[-_/]|$)"
-    r"|(?:^|/)\[[a-z][a-z _-]{3,}\](?:/|$)|(?:^|/)x{3,}(?:/|$)"
+    r"|(?:^|/)\[[a-z][a-z _-]{3,}\](?:/|$)|(?:^|/)(?:x{3,}|todo|fixme|placeholder)(?:/|$)"
 )
 
 

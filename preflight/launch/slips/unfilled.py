@@ -63,6 +63,29 @@ def folders_are_filled_in(script: ScriptFile) -> Iterable[Finding]:
             yield fail(RULE, message, Where(script.marks.file, command.line), fix=fix)
 
 
+SOURCED = re.compile(r"\s*(?:source|\.)\s+(?P<path>[^\s;&|$\"']+)")
+
+
+def environments_are_filled_in(files: LaunchFiles) -> Iterable[Finding]:
+    """What a script reads its environment from is there: a file that it sources, a module that it loads."""
+    for script in files.scripts if files.plans else ():
+        file = script.marks.file
+        for number, line in enumerate(files.texts.get(file, "").split("\n"), start=1):
+            found = SOURCED.match(line)
+            if found and is_unfilled_path(found["path"]) and "<" not in found["path"]:
+                message = said("{path} was never filled in: there is no such file to read", found["path"])
+                yield fail(
+                    RULE, message, Where(file, number), fix=said("The value in the place of {value}.", found["path"])
+                )
+        for command in script.commands:
+            named = [word.plain for word in command.words]
+            empty = [word for word in named[2:] if is_unfilled_name(word) and "<" not in word]
+            if named[:2] in (["module", "load"], ["module", "add"], ["ml", "load"]) and empty:
+                message = said("{name} was never filled in: there is no such module", empty[0])
+                fix = said("The value in the place of {value}.", empty[0])
+                yield fail(RULE, message, Where(file, command.line), fix=fix)
+
+
 def files_are_filled_in(plan: Plan) -> Iterable[Finding]:
     """The program, the image around it, and the files that its launcher reads are there under their names."""
     named = [("the program", plan.program), *((name, plan.settings.get(name)) for name in FILES)]
@@ -77,4 +100,4 @@ def files_are_filled_in(plan: Plan) -> Iterable[Finding]:
 
 PLAN_RULES = (files_are_filled_in,)
 SCRIPT_RULES = (folders_are_filled_in,)
-FILES_RULES = (directives_are_filled_in,)
+FILES_RULES = (directives_are_filled_in, environments_are_filled_in)

@@ -40,6 +40,9 @@ def test_a_directive_is_judged_by_what_it_names(line, verdicts):
         (f"cd /scratch/repo\n{START}", []),
         ("torchrun --standalone --nproc_per_node=8 /path/to/train.py\n", ["fail"]),
         ("torchrun --standalone --nproc_per_node=8 train.py --data /path/to/data\n", []),
+        (f"source /path/to/venv/bin/activate\n{START}", ["fail"]),
+        (f"source /home/a/todo-app/venv/bin/activate\nmodule load cuda/12.4\n{START}", []),
+        (f"module load XXX\n{START}", ["fail"]),
         ("srun --container-image=/path/to/image.sqsh python train.py\n", ["fail"]),
     ],
 )
