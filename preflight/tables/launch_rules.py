@@ -31,6 +31,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "fields_agree": ("fail",),
     "file_is_judged": ("skip",),
     "files_are_judged": ("error", "pass"),
+    "folders_are_entered": ("fail",),
     "gang_is_the_whole_job": ("fail", "warn"),
     "gpu_requests_equal_limits": ("fail",),
     "headless_service_is_there": ("fail", "warn"),

@@ -70,5 +70,44 @@ def library_variables_are_exported(files: LaunchFiles) -> Iterable[Finding]:
             yield warn("variables_are_exported", message, *told.values(), fix=f"export {' '.join(told)}")
 
 
+CHANGES_FOLDER = re.compile(r"d|c|ccd|cdd|dc|cf|xd")
+FOLDER = re.compile(r"[~./$][^\s]*/?")
+
+
+def folders_are_entered(files: LaunchFiles) -> Iterable[Finding]:
+    """`d /data` for `cd /data`: there is no such command, and what follows runs where the script was before."""
+    for script in files.scripts:
+        text = files.texts.get(script.marks.file, "")
+        for command in script.commands if script.plans else ():
+            name, named = command.words[0].plain, [word.plain for word in command.words[1:]]
+            is_slip = CHANGES_FOLDER.fullmatch(name) and len(named) == 1 and FOLDER.fullmatch(named[0])
+            if is_slip and not re.search(rf"(?m)(?:^|\s)(?:alias\s+{name}=|(?:function\s+)?{name}\s*\(\))", text):
+                message = said("{name} {folder}: no such command; cd is meant", name, named[0])
+                yield fail("folders_are_entered", message, Where(script.marks.file, command.line), fix=f"cd {named[0]}")
+
+
+CONTAINER_IP = re.compile(r"(?m)^[^#\n]*\b(?:docker|podman)\s[^#\n]*\s--ip[= ](\d{1,3}(?:\.\d{1,3}){3})\b")
+
+
+def address_is_a_containers(files: LaunchFiles) -> Iterable[Finding]:
+    """Where a script gives its containers addresses, that of rank 0 is one of them."""
+    for script in files.scripts:
+        own = CONTAINER_IP.findall(files.texts.get(script.marks.file, ""))
+        nets = {address.rpartition(".")[0] for address in own}
+        for plan in script.plans if len(own) > 1 else ():
+            held = plan.master_address
+            if not isinstance(held, Sourced) or held.value in own or held.value.rpartition(".")[0] not in nets:
+                continue
+            message = said(
+                "{value} is the address of none of the containers: they have {own}", held.value, ", ".join(own)
+            )
+            yield warn("master_address_leads_to_rank_0", message, held.where, fix=own[0])
+
+
 PLAN_RULES = (assignments_stand_first,)
-FILES_RULES = (programs_are_continued, library_variables_are_exported)
+FILES_RULES = (
+    programs_are_continued,
+    library_variables_are_exported,
+    folders_are_entered,
+    address_is_a_containers,
+)
