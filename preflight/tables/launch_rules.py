@@ -178,7 +178,15 @@ TEXTS: Mapping[str, str] = {
         "One that nothing sets is empty: the start stops, or every node takes itself for rank 0's."
     ),
     "policies_let_pods_talk": "The network policies of a manifest let the pods of the job reach each other.",
+    "placeholders_are_filled_in": (
+        "What has to be real was filled in: account, partition, folders, programs, images, addresses.\n\n"
+        "A placeholder is refused, or the job runs elsewhere than meant."
+    ),
     "rank_0_is_reached": "Every node of the job reaches the port of rank 0 that the files name.",
+    "resources_are_enough": (
+        "There are as many nodes and GPUs as are counted on, whoever gives and whoever takes them.\n\n"
+        "A program waits for what nobody gives it until it times out, or stops at once."
+    ),
     "scontrol_runs_outside_the_container": "scontrol is there on the node, and hardly ever inside a container.",
     "slurm_tasks_are_counted_once": "srun starts the launcher once a task, and the launcher a process for each GPU.",
 }

@@ -14,7 +14,6 @@ from preflight.launch.resources.promises import Promise, all_words, counted, giv
 from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
-RULE = "resources_are_enough"
 DEGREES = (
     "tensor_parallel_degree",
     "pipeline_parallel_degree",
@@ -56,7 +55,11 @@ def _not_enough(take: Promise, give: Promise) -> Finding:
         give.count,
     )
     return fail(
-        RULE, message, take.where, give.where, fix=said("{count} {quantity} in both places", give.count, give.quantity)
+        "resources_are_enough",
+        message,
+        take.where,
+        give.where,
+        fix=said("{count} {quantity} in both places", give.count, give.quantity),
     )
 
 
@@ -68,7 +71,7 @@ def containers_get_gpus(plan: Plan) -> Iterable[Finding]:
     is_given = container.has_gpus or container.devices or container.is_privileged or container.is_opaque
     if not is_given and "NVIDIA_VISIBLE_DEVICES" not in container.variables:
         message = said("{each} processes in a container that is given no GPU", each)
-        yield warn(RULE, message, plan.where, fix="docker run --gpus all")
+        yield warn("resources_are_enough", message, plan.where, fix="docker run --gpus all")
 
 
 def programs_share_out(script: ScriptFile) -> Iterable[Finding]:
@@ -134,7 +137,7 @@ def resources_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
                     few[0],
                     gpus[few[0]],
                 )
-                yield fail(RULE, message, take.where, nodes=few)
+                yield fail("resources_are_enough", message, take.where, nodes=few)
 
 
 PLAN_RULES = (containers_get_gpus, degrees_multiply, heads_are_shared_out)

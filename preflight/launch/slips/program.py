@@ -12,7 +12,6 @@ from preflight.launch.plan import LaunchFiles, Plan, fail
 from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
-RULE = "program_keeps_what_it_is_given"
 SIZE_LIMIT = 1 << 20
 
 
@@ -63,7 +62,13 @@ def _meeting_point(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]
                 message = said(
                     "{file} sets MASTER_ADDR to {text}: the processes of other nodes look on their own", file, text
                 )
-                yield fail(RULE, message, where, plan.where, fix=said("Delete line {line}.", node.lineno))
+                yield fail(
+                    "program_keeps_what_it_is_given",
+                    message,
+                    where,
+                    plan.where,
+                    fix=said("Delete line {line}.", node.lineno),
+                )
             elif name == "MASTER_PORT" and plan.launcher.name == "torchrun" and port is not None and text != str(port):
                 message = said(
                     "{file} sets MASTER_PORT to {text}, and the agent's store listens on {port}: no process finds it",
@@ -71,7 +76,13 @@ def _meeting_point(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]
                     text,
                     port,
                 )
-                yield fail(RULE, message, where, plan.where, fix=said("Delete line {line}.", node.lineno))
+                yield fail(
+                    "program_keeps_what_it_is_given",
+                    message,
+                    where,
+                    plan.where,
+                    fix=said("Delete line {line}.", node.lineno),
+                )
 
 
 def _device(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
@@ -93,7 +104,7 @@ def _device(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
                 "{file} takes the rank in the whole job for its device: the second node has none of that number", file
             )
             fix = 'int(os.environ["LOCAL_RANK"])'
-            yield fail(RULE, message, Where(file, node.lineno), plan.where, fix=fix)
+            yield fail("program_keeps_what_it_is_given", message, Where(file, node.lineno), plan.where, fix=fix)
 
 
 def _variable(node: ast.AST) -> str:

@@ -12,7 +12,6 @@ from preflight.launch.text.marks import is_known
 from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
-RULE = "placeholders_are_filled_in"
 DIRECTIVE = re.compile(
     r"#(?P<system>SBATCH|PBS|BSUB|FLUX:?|OAR|PJM|\$)\s+(?P<option>--?[A-Za-z][\w-]*)(?:\s*=\s*|\s+)(?P<value>[^\s#]+)"
 )
@@ -44,13 +43,13 @@ def directives_are_filled_in(files: LaunchFiles) -> Iterable[Finding]:
             fix = said("The value in the place of {value}.", value)
             if option in NAMES and is_unfilled_name(value):
                 message = said("{option} {value} was never filled in: the job is refused", option, value)
-                yield fail(RULE, message, where, fix=fix)
+                yield fail("placeholders_are_filled_in", message, where, fix=fix)
             elif option in PATHS and is_unfilled_path(value):
                 message = said("{option} {value} was never filled in: there is no such folder", option, value)
-                yield fail(RULE, message, where, fix=fix)
+                yield fail("placeholders_are_filled_in", message, where, fix=fix)
             elif option in MAIL and is_unfilled_name(value):
                 message = said("{option} {value} was never filled in: nobody gets the mail", option, value)
-                yield warn(RULE, message, where, fix=fix)
+                yield warn("placeholders_are_filled_in", message, where, fix=fix)
 
 
 def folders_are_filled_in(script: ScriptFile) -> Iterable[Finding]:
@@ -60,7 +59,7 @@ def folders_are_filled_in(script: ScriptFile) -> Iterable[Finding]:
         if named and is_known(command.words[1].text) and is_unfilled_path(named):
             message = said("{named} was never filled in: cd fails, and what follows runs elsewhere", named)
             fix = said("The value in the place of {value}.", named)
-            yield fail(RULE, message, Where(script.marks.file, command.line), fix=fix)
+            yield fail("placeholders_are_filled_in", message, Where(script.marks.file, command.line), fix=fix)
 
 
 SOURCED = re.compile(r"\s*(?:source|\.)\s+(?P<path>[^\s;&|$\"']+)")
@@ -75,7 +74,10 @@ def environments_are_filled_in(files: LaunchFiles) -> Iterable[Finding]:
             if found and is_unfilled_path(found["path"]) and "<" not in found["path"]:
                 message = said("{path} was never filled in: there is no such file to read", found["path"])
                 yield fail(
-                    RULE, message, Where(file, number), fix=said("The value in the place of {value}.", found["path"])
+                    "placeholders_are_filled_in",
+                    message,
+                    Where(file, number),
+                    fix=said("The value in the place of {value}.", found["path"]),
                 )
         for command in script.commands:
             named = [word.plain for word in command.words]
@@ -83,7 +85,7 @@ def environments_are_filled_in(files: LaunchFiles) -> Iterable[Finding]:
             if named[:2] in (["module", "load"], ["module", "add"], ["ml", "load"]) and empty:
                 message = said("{name} was never filled in: there is no such module", empty[0])
                 fix = said("The value in the place of {value}.", empty[0])
-                yield fail(RULE, message, Where(file, command.line), fix=fix)
+                yield fail("placeholders_are_filled_in", message, Where(file, command.line), fix=fix)
 
 
 def files_are_filled_in(plan: Plan) -> Iterable[Finding]:
@@ -95,7 +97,9 @@ def files_are_filled_in(plan: Plan) -> Iterable[Finding]:
     for (name, value), where in places.items():
         if isinstance(value, str) and is_unfilled_path(value) and "<" not in value:
             message = said("{name} {value} was never filled in: there is no such file", name, value)
-            yield fail(RULE, message, where, fix=said("The value in the place of {value}.", value))
+            yield fail(
+                "placeholders_are_filled_in", message, where, fix=said("The value in the place of {value}.", value)
+            )
 
 
 PLAN_RULES = (files_are_filled_in,)
