@@ -56,11 +56,11 @@ INSIDE = {
         ("verdict",),
     ),
     "launch": (
-        ("field", "job", "launcher", "layout"),
+        ("field", "holes", "job", "launcher", "layout"),
         ("plan",),
         ("text", "address", "seats", "containers"),
         ("launchers",),
-        ("schedulers",),
+        ("resources", "schedulers", "slips"),
         ("commands", "write"),
         ("manifests",),
         ("reading",),

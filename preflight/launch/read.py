@@ -11,7 +11,7 @@ from preflight.launch.launchers.accelerate.command import config_plan
 from preflight.launch.launchers.mpirun.command import is_a_list, reads_alone
 from preflight.launch.plan import LaunchFiles, Skip
 from preflight.launch.reading.bundle import Bundle, expanded, meant, read_file
-from preflight.launch.reading.files import take, unread
+from preflight.launch.reading.files import take, take_asked, unread
 from preflight.launch.reading.makefile import as_script, is_makefile
 from preflight.launch.reading.named import of_other_machines
 from preflight.launch.reading.scripts import judge_scripts
@@ -36,7 +36,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
     scripts: list[str] = []
     for name in texts:
         texts[name] = text = meant(bundle, name, as_script(texts[name]) if is_makefile(name) else texts[name])
-        if take(bundle, name, text) == "shell":
+        if take_asked(bundle, name, text) == "shell":
             if is_too_deep(text):
                 raise UsageError(said("{name}: nested too deep", name))
             scripts.append(name)

@@ -10,6 +10,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "batch_sizes_multiply": ("fail",),
     "commands_are_continued": ("fail",),
     "compile_finds_a_compiler": ("fail",),
+    "config_files_are_read": ("fail",),
     "config_files_are_there": ("fail",),
     "containers_get_the_variables": ("warn",),
     "containers_have_shared_memory": ("warn",),
@@ -30,6 +31,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "fields_agree": ("fail",),
     "file_is_judged": ("skip",),
     "files_are_judged": ("error", "pass"),
+    "folders_are_entered": ("fail",),
     "gang_is_the_whole_job": ("fail", "warn"),
     "gpu_requests_equal_limits": ("fail",),
     "headless_service_is_there": ("fail", "warn"),
@@ -86,7 +88,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "packages_are_there": ("fail",),
     "parallelism_fits_num_processes": ("fail",),
     "paths_are_on_every_node": ("fail",),
-    "placeholders_are_filled_in": ("fail",),
+    "placeholders_are_filled_in": ("fail", "warn"),
     "pods_have_shared_memory": ("warn",),
     "pods_know_their_rank": ("fail", "warn"),
     "policies_let_pods_talk": ("fail",),
@@ -96,6 +98,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "processes_fit_gpus": ("fail", "warn"),
     "processes_match_devices": ("fail", "warn"),
     "program_counts_what_is_started": ("warn",),
+    "program_keeps_what_it_is_given": ("fail",),
     "programs_agree": ("warn",),
     "rank_0_is_reached": ("fail", "error"),
     "rank_is_in_range": ("fail",),
@@ -108,6 +111,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "rendezvous_endpoint_is_recognised": ("fail",),
     "rendezvous_id_is_the_same_everywhere": ("fail", "warn"),
     "rendezvous_is_reached": ("fail",),
+    "resources_are_enough": ("fail", "warn"),
     "runtime_is_there": ("warn",),
     "same_network_fits_the_rendezvous": ("fail",),
     "scontrol_runs_outside_the_container": ("fail",),
@@ -116,7 +120,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "services_find_rank_0": ("fail",),
     "settings_fit_the_zero_stage": ("warn",),
     "settings_have_an_effect": ("warn",),
-    "slurm_nodes_fit_the_job": ("fail",),
+    "slurm_nodes_fit_the_job": ("fail", "warn"),
     "slurm_numbers_multiply": ("fail", "warn"),
     "slurm_tasks_are_counted_once": ("fail",),
     "slurm_tasks_fit_the_job": ("fail",),
@@ -127,6 +131,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "tasks_are_counted_once": ("fail",),
     "tensor_parallel_stays_in_a_node": ("warn",),
     "torchrun_is_forced": ("warn",),
+    "values_are_allowed": ("fail",),
     "variables_are_assigned": ("fail",),
     "variables_are_exported": ("fail", "warn"),
     "variables_are_set": ("fail", "warn"),
@@ -141,6 +146,10 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
 # What each asks is said by the docstring of the function that finds it broken; of these by no single one.
 TEXTS: Mapping[str, str] = {
     "cuda_launches_do_not_block": "CUDA_LAUNCH_BLOCKING=1 is for debugging: every kernel waits for the one before.",
+    "config_files_are_read": (
+        "A configuration is YAML or JSON as its format's own reader wants it.\n\n"
+        "Where it is not, what reads it stops, on every node."
+    ),
     "fields_agree": (
         "What every node's file must say alike, it says alike: address, port, counts, precision, backend.\n\n"
         "With different values the nodes never meet, or one of them stops."
@@ -155,7 +164,7 @@ TEXTS: Mapping[str, str] = {
         "At the margin they are keys of the file itself: what they were to set stays at its default."
     ),
     "keys_are_known": (
-        "Every key of an accelerate file is one that accelerate has.\n\n"
+        "Every key of an accelerate or DeepSpeed file is one that its reader has.\n\n"
         "Another is refused, or a misspelt one silently left out."
     ),
     "master_address_is_on_the_training_interface": "The address of rank 0 is one of the training interface.",
@@ -177,7 +186,15 @@ TEXTS: Mapping[str, str] = {
         "One that nothing sets is empty: the start stops, or every node takes itself for rank 0's."
     ),
     "policies_let_pods_talk": "The network policies of a manifest let the pods of the job reach each other.",
+    "placeholders_are_filled_in": (
+        "What has to be real was filled in: account, partition, folders, programs, images, addresses.\n\n"
+        "A placeholder is refused, or the job runs elsewhere than meant."
+    ),
     "rank_0_is_reached": "Every node of the job reaches the port of rank 0 that the files name.",
+    "resources_are_enough": (
+        "There are as many nodes and GPUs as are counted on, whoever gives and whoever takes them.\n\n"
+        "A program waits for what nobody gives it until it times out, or stops at once."
+    ),
     "scontrol_runs_outside_the_container": "scontrol is there on the node, and hardly ever inside a container.",
     "variables_have_values_that_count": (
         "Every variable holds a value that the library can read, and one that can be right.\n\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from preflight.launch.field import words
+from preflight.launch.holes import ANGLED, is_unfilled_name
 from preflight.launch.manifests.group import Group
 from preflight.launch.plan import fail
 from preflight.launch.text.located import Located
@@ -25,8 +26,40 @@ NUMBERS = frozenset(
 SWITCHES = frozenset(
     words("hostNetwork hostIPC hostPID privileged publishNotReadyAddresses enableDNSHostnames readOnly suspend")
 )
+# Fields whose values the cluster, or its registry, looks up by their names.
+LOOKED_UP = frozenset(
+    words("image claimName namespace storageClassName serviceAccountName priorityClassName secretName")
+)
 # The operator's field is a text, because it may also be auto, cpu or gpu.
 TEXT_COUNTS = {"PyTorchJob": "nprocPerNode", "HyperPodPyTorchJob": "nprocPerNode"}
+
+
+# The versions of each API that clusters of today serve: another of the same group was served once, or never.
+SERVED = {
+    "PyTorchJob": ("kubeflow.org/v1",),
+    "MPIJob": ("kubeflow.org/v2beta1", "kubeflow.org/v1"),
+    "TrainJob": ("trainer.kubeflow.org/v1alpha1",),
+    "JobSet": ("jobset.x-k8s.io/v1alpha2",),
+    "LeaderWorkerSet": ("leaderworkerset.x-k8s.io/v1",),
+    "RayCluster": ("ray.io/v1", "ray.io/v1alpha1"),
+    "RayJob": ("ray.io/v1", "ray.io/v1alpha1"),
+    "StatefulSet": ("apps/v1",),
+    "Job": ("batch/v1", "batch.volcano.sh/v1alpha1"),
+}
+
+
+def version_is_served(document: Located, file: str) -> list[Finding]:
+    """An object of an API version that nothing serves is refused, whatever stands in it."""
+    kind, given = document.get("kind"), document.get("apiVersion")
+    served = SERVED.get(str(kind.value), ()) if kind is not None else ()
+    if given is None or not served or given.value in served:
+        return []
+    same = [version for version in served if version.partition("/")[0] == str(given.value).partition("/")[0]]
+    if not same:
+        return []
+    name = str(kind.value) if kind is not None else ""
+    message = said("{kind} of {version} is served by no cluster of today: it is refused", name, given.value)
+    return [fail("manifest_is_accepted", message, Where(file, given.line), fix=f"apiVersion: {same[0]}")]
 
 
 def types_fit(document: Located, file: str) -> list[Finding]:
@@ -36,6 +69,22 @@ def types_fit(document: Located, file: str) -> list[Finding]:
     name = TEXT_COUNTS.get(str(kind.value), "") if kind is not None else ""
     count = document.get("spec", name) if name else None
     return [*found, *(_no_text(name, count, file) if count is not None else ())]
+
+
+def names_are_filled_in(held: Located, file: str) -> Iterable[Finding]:
+    """An image or a claim that is still <a placeholder> is refused, or its pods never start."""
+    for inner in held.each():
+        yield from names_are_filled_in(inner, file)
+    for key, inner in held.items():
+        value = inner.value
+        if key in FREE:
+            continue
+        if not isinstance(value, str):
+            yield from names_are_filled_in(inner, file)
+        elif (key in LOOKED_UP and is_unfilled_name(value)) or ANGLED.fullmatch(value):
+            message = said("{key}: {value} was never filled in: no pod of it starts", key, value)
+            fix = said("The value in the place of {value}.", value)
+            yield fail("placeholders_are_filled_in", message, Where(file, inner.line), fix=fix)
 
 
 def _misfits(held: Located, file: str) -> Iterable[Finding]:

@@ -46,6 +46,7 @@ def read(document: Located, file: str) -> tuple[list[Plan], list[Finding]]:
     for service, of_service in found:
         problems.extend(_of_replicas(service, of_service, file, is_alone=starting == 1))
         problems.extend(_ignored(service, file) if is_stack and of_service else ())
+        problems.extend(one for plan in of_service for one in _devices_are_enough(service, plan, file))
         container = container_of(service, file)
         for plan in of_service:
             has_peers = starting > 1 or _is_several(service, file)
@@ -81,6 +82,24 @@ def _ignored(service: Located, file: str) -> list[Finding]:
     message = said("docker stack deploy ignores {key}", ", ".join((key for key, _ in given)))
     fix = "a tmpfs mounted at /dev/shm in place of shm_size, a network of the file in place of network_mode"
     return [warn("stack_options_count", message, *(Where(file, held.line) for _, held in given), fix=fix)]
+
+
+def _devices_are_enough(service: Located, plan: Plan, file: str) -> list[Finding]:
+    """A process for each GPU needs as many as the service reserves, by their count or by their numbers."""
+    held, each = service.get("deploy", "resources", "reservations", "devices"), plan.processes_per_node
+    count = 0
+    for device in held.each() if held is not None else ():
+        listed, counted = device.get("device_ids"), device.get("count")
+        if counted is None and listed is None:
+            return []  # all of them
+        given = firm(number(counted, file)) if counted is not None else len(listed.each() if listed is not None else [])
+        if given is None:
+            return []
+        count += given
+    if held is None or not count or not plan.launcher.has_agent or not isinstance(each, Sourced) or each.value <= count:
+        return []
+    message = said("{value} processes, and the service reserves {count} GPUs", each.value, count)
+    return [fail("resources_are_enough", message, each.where, Where(file, held.line), fix=f"count: {each.value}")]
 
 
 def _is_several(service: Located, file: str) -> bool:

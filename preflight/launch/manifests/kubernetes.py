@@ -42,7 +42,7 @@ def read(documents: list[Located], file: str) -> tuple[list[Plan], list[Skip], l
         )
     documents = mounted(documents)
     plans: list[Plan] = []
-    problems: list[Finding] = []
+    problems = [found for document in documents for found in admission.names_are_filled_in(document, file)]
     seen: list[str] = []
     for document in documents:
         kind = document.get("kind")
@@ -51,7 +51,7 @@ def read(documents: list[Located], file: str) -> tuple[list[Plan], list[Skip], l
         if name in KINDS:
             found, more = KINDS[name](document, documents, file)
             plans.extend(found)
-            problems.extend([*more, *admission.types_fit(document, file)])
+            problems.extend([*more, *admission.version_is_served(document, file), *admission.types_fit(document, file)])
             if any(plan.spans_nodes for plan in found):
                 problems.extend(policies.between_pods(documents, document, file))
     if not any(name in KINDS for name in seen):

@@ -24,6 +24,31 @@ STARTS_FILES = re.compile(
 SCRIPT = re.compile(r"[\w./~+-]+\.(sh|sbatch|slurm|bash)")
 
 
+# Programs that start a job by files or options of their own, which are not read here.
+FOREIGN = {
+    "torchx": "torchx",
+    "xpk": "xpk",
+    "condor_submit": "HTCondor",
+    "horovodrun": "Horovod",
+    "axolotl": "axolotl",
+    "argo": "Argo Workflows",
+    "det": "Determined",
+    "nomad": "Nomad",
+    "ansible-playbook": "Ansible",
+    "ansible": "Ansible",
+    "gcloud": "Google Cloud",
+    "aws": "AWS",
+    "kubectl": "kubectl",
+    "helm": "Helm",
+    "systemctl": "systemd",
+    "rpc-server": "llama.cpp",
+    "llama-cli": "llama.cpp",
+    "llama-server": "llama.cpp",
+    "oarsub": "OAR",
+    "bsub": "LSF",
+}
+
+
 def bare(
     bundle: Bundle,
     name: str,
@@ -59,5 +84,11 @@ def bare(
     elif started is not None:
         script = said("; {plain} is judged by itself, without what it gets from here", started.plain)
     reason = said("no command of a known launcher{script}", script)
+    foreign = next((command for command in commands if command.words[0].plain.rpartition("/")[2] in FOREIGN), None)
+    if foreign is not None and started is None:
+        starter = FOREIGN[foreign.words[0].plain.rpartition("/")[2]]
+        reason = said("what {starter} starts here is not read", starter)
     reason += said(" before line {ended}, where `exit` ends the script", ended) if ended else ""
-    bundle.skips.append(Skip(name, started.line if started else 1, said("not judged: {reason}", reason)))
+    bundle.skips.append(
+        Skip(name, started.line if started else foreign.line if foreign else 1, said("not judged: {reason}", reason))
+    )

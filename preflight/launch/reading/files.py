@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from preflight.knowledge.variables.judged import is_of_a_job
 from preflight.launch.launchers import launch_words
 from preflight.launch.launchers.accelerate.file import read_config
@@ -12,14 +14,27 @@ from preflight.launch.manifests.clouds.azureml import azureml, is_azureml
 from preflight.launch.manifests.clouds.beaker import beaker, is_beaker
 from preflight.launch.manifests.clouds.dstack import dstack, is_dstack
 from preflight.launch.manifests.clouds.skypilot import is_skypilot, skypilot
-from preflight.launch.plan import BATCH_KEYS, Plan, Skip
+from preflight.launch.plan import BATCH_KEYS, Plan, Skip, fail
 from preflight.launch.reading.bundle import Bundle
 from preflight.launch.text import located
 from preflight.launch.text.detect import kind_of, template_line
+from preflight.launch.text.located import Broken
 from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 ACCELERATE_KEYS = ("distributed_type", "compute_environment", "num_machines", "num_processes", "deepspeed_config")
+
+
+def take_asked(bundle: Bundle, name: str, text: str) -> str:
+    """Read a file that was given or named; a broken one is a finding, and leaves the rest of its set to be judged."""
+    try:
+        return take(bundle, name, text)
+    except Broken as error:
+        if tuple(bundle.given) == (name,):
+            raise
+        message = said("not {form}: {reason}", error.form, error.reason)
+        bundle.problems.append(fail("config_files_are_read", message, error.where))
+        return "broken"
 
 
 def take(bundle: Bundle, name: str, text: str) -> str:
@@ -45,7 +60,7 @@ def take(bundle: Bundle, name: str, text: str) -> str:
         bundle.variables[name] = values
         bundle.problems.extend(problems)
     elif kind == "other":
-        bundle.skips.append(Skip(name, 1, UNKNOWN_KIND))
+        bundle.skips.append(Skip(name, 1, _named_kind(name, text)))
     return kind
 
 
@@ -134,6 +149,29 @@ def _json(bundle: Bundle, name: str, text: str) -> None:
         _manifest(bundle, name, located.load(text, name))
     else:
         bundle.skips.append(Skip(name, 1, "JSON of no launcher that is known"))
+
+
+# Files that start or describe a job in a form of their own: by the end of their names, or by what stands in them.
+FOREIGN = (
+    ("a notebook", re.compile(r".*\.ipynb"), re.compile("")),
+    ("a Python program", re.compile(r".*\.py"), re.compile(r"submitit|subprocess|torchrun|sbatch|torchx|os\.system")),
+    ("a configuration of torchtitan", re.compile(r".*\.toml"), re.compile(r"(?m)^\[(parallelism|training|job)\]")),
+    ("a unit of systemd", re.compile(r".*\.service|.*"), re.compile(r"(?m)^ExecStart=")),
+    (
+        "a submission to HTCondor",
+        re.compile(r".*\.(sub|condor)"),
+        re.compile(r"(?mi)^\s*(executable|universe|queue)\b"),
+    ),
+    ("HCL", re.compile(r".*\.(hcl|tf|nomad)|.*"), re.compile(r"(?m)^[A-Za-z_]\w*(\s+\"[^\"]*\")+\s*\{")),
+)
+
+
+def _named_kind(name: str, text: str) -> str:
+    """What a file that is not read is, where its form tells it."""
+    for what, named, holds in FOREIGN:
+        if named.fullmatch(name.lower()) and holds.search(text):
+            return said("{what}: not read; give the command or script that it runs", what)
+    return UNKNOWN_KIND
 
 
 UNKNOWN_KIND = "no launch file of a known kind"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 NAME = re.compile(r"(?:.*/)?(?:GNU)?[Mm]akefile(?:\.\w+)?|.*\.mk")
-SET = re.compile(r"(?:export\s+|override\s+)?([A-Za-z_]\w*)\s*(\?=|:{0,3}=)\s*(.*)")
+SET = re.compile(
+    r"(?P<export>export\s+)?(?:override\s+)?(?P<name>[A-Za-z_]\w*)\s*(?P<sets>\?=|:{0,3}=)\s*(?P<value>.*)"
+)
 IF, END = re.compile(r"if(?:def|ndef|eq|neq)\b"), re.compile(r"endif\b")
 REFERENCE = re.compile(r"(?<!\$)\$\(([A-Za-z_]\w*)\)")  # not $(shell ...), nor $$(hostname)
 PLAIN = re.compile(r"[\w./:@%+,=-]*")
@@ -61,9 +63,10 @@ def _recipe(line: str, *, is_first: bool) -> str:
 
 
 def _assignment(found: re.Match[str]) -> str:
-    value = REFERENCE.sub(r"${\1}", found[3].partition(" #")[0].strip())
+    value = REFERENCE.sub(r"${\1}", found["value"].partition(" #")[0].strip())
     if not PLAIN.fullmatch(re.sub(r"\$\{\w+\}", "", value)):
         value = "" if "$(" in value else f'"{value}"' if '"' not in value else ""
         if not value:
             return ""
-    return f"{found[1]}=${{{found[1]}:-{value}}}" if found[2] == "?=" else f"{found[1]}={value}"
+    name, exported = found["name"], "export " if found["export"] else ""
+    return f"{exported}{name}=${{{name}:-{value}}}" if found["sets"] == "?=" else f"{exported}{name}={value}"

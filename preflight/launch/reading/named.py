@@ -18,7 +18,7 @@ from preflight.launch.launchers.mpirun.command import MPIRUN
 from preflight.launch.manifests import trainings
 from preflight.launch.plan import Hostfile, Plan
 from preflight.launch.reading.bundle import Bundle, beside, read_file, resolved
-from preflight.launch.reading.files import UNKNOWN_KIND, take
+from preflight.launch.reading.files import UNKNOWN_KIND, take, take_asked
 from preflight.launch.text.marks import clean
 from preflight.launch.text.shell import Command
 
@@ -69,7 +69,7 @@ def named_files(bundle: Bundle, context: Context, commands: list[Command], name:
                 found = resolved(bundle, name, path)
             is_read = found in bundle.configs or found in bundle.hostfiles or found in bundle.batches
             if found is not None and not is_read:
-                take(bundle, found, bundle.texts[found])
+                take_asked(bundle, found, bundle.texts[found])
             if found is not None and not is_read and path in _values_of(command, (*NAMING_HOSTS, *letters)):
                 _as_hostfile(bundle, found)
             if found in bundle.configs:

@@ -11,7 +11,7 @@ from preflight.launch.field import Field, Unknown, words
 from preflight.launch.plan import Plan, Unset
 
 # One variable, without a default or a message for where it is not set: $NAME, "${NAME}", ${NAME[0]}, $(NAME) in a pod.
-VARIABLE = re.compile(r"(?<!\\)\$(?:\{(\w+)(?:\[[^\]]*\])?\}|(\w+)|\(([A-Z][A-Z0-9_]*)\))")
+VARIABLE = re.compile(r"(?<!\\)\$(?:\{(\w+)(?:\[[^\]]*\])?\}|([A-Za-z_]\w*)|\(([A-Z][A-Z0-9_]*)\))")
 COMMAND = re.compile(r"\$\((?![A-Z][A-Z0-9_]*\))|`|\$\(\(")  # what a command prints is not a variable's
 COMMENT = re.compile(r"(?m)(^|\s)#.*$")
 # Files and commands that set what only they know.

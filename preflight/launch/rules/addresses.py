@@ -238,7 +238,9 @@ def group_leads_elsewhere(group: Group) -> Iterable[Finding]:
 def address_is_the_same_everywhere(plan: Plan) -> Iterable[Finding]:
     """A node's own name as the address of rank 0, worked out on every node: each is its own rank 0."""
     address = plan.master_address
-    if not isinstance(address, Unknown) or not address.varies or not plan.spans_nodes or plan.is_conditional:
+    if not isinstance(address, Unknown) or not address.varies or plan.is_conditional:
+        return
+    if not plan.spans_nodes and not _is_a_nodes_own(plan, address):
         return
     if plan.launcher.starts_all_nodes and plan.launcher.numbers_processes and OWN_NAME.search(address.expression):
         name = plan.field_names.address
@@ -270,6 +272,13 @@ def address_is_the_same_everywhere(plan: Plan) -> Iterable[Finding]:
         address.where,
         fix="The address of rank 0's node, spelled out.",
     )
+
+
+def _is_a_nodes_own(plan: Plan, address: Unknown) -> bool:
+    """Whether each node works out its own name and its own number: the script of one task among several."""
+    rank, count = plan.node_rank, plan.nodes
+    in_order = isinstance(rank, Unknown) and rank.per_node and IN_THEIR_ORDER.search(rank.expression)
+    return bool(in_order) and isinstance(count, Unknown) and OWN_NAME.search(address.expression) is not None
 
 
 LAST_OF_LIST = re.compile(

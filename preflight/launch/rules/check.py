@@ -23,6 +23,7 @@ from preflight.launch.fixes.trial import Reading, tried
 from preflight.launch.launchers import ROWS
 from preflight.launch.plan import LaunchFiles, Skip, problem
 from preflight.launch.read import read_texts
+from preflight.launch.resources import enough
 from preflight.launch.rules import (
     addresses,
     agreement,
@@ -40,6 +41,7 @@ from preflight.launch.rules import (
 from preflight.launch.rules.groups import groups
 from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
+from preflight.launch.slips import program, shell, unfilled
 from preflight.ledger.findings import SEVERITY, Finding, Verdict, Where
 from preflight.redact import without_secrets
 from preflight.said import leaves, said
@@ -52,6 +54,9 @@ PLAN_RULES = (
     *ports.PLAN_RULES,
     *counts.PLAN_RULES,
     *variables.PLAN_RULES,
+    *unfilled.PLAN_RULES,
+    *shell.PLAN_RULES,
+    *enough.PLAN_RULES,
     *slurm.PLAN_RULES,
     *mpi.PLAN_RULES,
     granted_fits,
@@ -64,17 +69,29 @@ SCRIPT_RULES = (
     order.nodes_start_side_by_side,
     order.every_node_is_logged_in_to,
     order.every_named_host_is_a_node,
+    *unfilled.SCRIPT_RULES,
+    *enough.SCRIPT_RULES,
 )
 FILES_RULES = (
     scripts.options_are_continued,
     *ranks.FILES_RULES,
     *counts.FILES_RULES,
     *variables.FILES_RULES,
+    *unfilled.FILES_RULES,
+    *shell.FILES_RULES,
+    *program.FILES_RULES,
     *order.FILES_RULES,
     *mpi.FILES_RULES,
     *(rule for row in ROWS for rule in row.files_rules),
 )
-LIVE_RULES = (*nodes.RULES, *settings.RULES, *needs.RULES, *variables.LIVE_RULES, data.paths_are_on_every_node)
+LIVE_RULES = (
+    *nodes.RULES,
+    *settings.RULES,
+    *needs.RULES,
+    *variables.LIVE_RULES,
+    data.paths_are_on_every_node,
+    *enough.LIVE_RULES,
+)
 
 
 def check_files(files: LaunchFiles, cluster: Cluster | None = None) -> tuple[Finding, ...]:

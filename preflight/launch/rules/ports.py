@@ -62,12 +62,17 @@ def port_is_the_same_everywhere(plan: Plan) -> Iterable[Finding]:
 
 
 def port_stays_in_range(plan: Plan) -> Iterable[Finding]:
-    """A port that is worked out from a job's number, or at random, may come out above 65535."""
+    """A port that is worked out from a job's number, or at random, may come out above 65535 or below 1024."""
     port = plan.master_port
     found = lowest_and_highest(port.expression) if isinstance(port, Unknown) else None
-    if not isinstance(port, Unknown) or found is None or found[1] <= LAST:
+    if not isinstance(port, Unknown) or found is None:
         return
     low, high = found
+    if low < PRIVILEGED and SHUFFLED.fullmatch(port.expression.strip()):
+        message = said("the port {expression} may come out below 1024, where only root may listen", port.expression)
+        yield warn("master_port_is_valid", message, port.where, fix="$(shuf -i 10000-29999 -n 1)")
+    if high <= LAST:
+        return
     if low > LAST:
         message = said("the port {expression} is {low} or more; wanted 1-65535", port.expression, low)
         yield fail("master_port_is_valid", message, port.where, fix="$((10000 + SLURM_JOB_ID % 20000))")

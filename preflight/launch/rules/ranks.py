@@ -187,9 +187,12 @@ def tasks_are_numbered_apart(plan: Plan) -> Iterable[Finding]:
     """A rank in a command that starts all nodes, or worked out before it, is the same on each of them."""
     rank, option = plan.node_rank, plan.launcher.field_names.rank_option
     is_static = value_of(plan.rendezvous) == "static" or not plan.launcher.rendezvous_gives_ranks
-    if plan.launcher.numbers_processes or not is_static or not plan.spans_nodes or plan.is_of_a_manifest:
-        return
     by_slurm = "srun" in plan.wraps and not plan.is_one_step
+    # what a file that is not given says, the allocation says too: srun starts the command on each of its nodes
+    asked = firm(plan.slurm.number("nodes")) if by_slurm and plan.is_opaque and plan.slurm is not None else None
+    several = plan.spans_nodes or ((asked or 1) > 1 and plan.launcher.has_agent)
+    if plan.launcher.numbers_processes or not is_static or not several or plan.is_of_a_manifest:
+        return
     is_for_all = plan.wraps & TO_ALL and not plan.loop and not plan.in_background
     if by_slurm and isinstance(rank, Unknown) and not rank.per_node and OF_A_TASK.search(rank.expression):
         message = said(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.mpirun import command as mpirun
-from preflight.launch.launchers.slurm import SRUN, gpus_of_node, tasks_of_node
+from preflight.launch.launchers.slurm import SRUN, gpus_of_node, listed_nodes, tasks_of_node
 from preflight.launch.plan import Plan, Slurm, fail, warn
 from preflight.launch.text.marks import is_known
 from preflight.launch.text.programs import argument_number
@@ -109,6 +109,19 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
     yield from _nodes_fit(plan, plan.slurm, named)
     yield from _tasks_fit(plan, plan.slurm, named, devices)
     yield from _gpus_fit(plan, plan.slurm)
+    yield from _list_fits(plan.slurm)
+
+
+def _list_fits(slurm: Slurm) -> Iterable[Finding]:
+    """Slurm gives a job no more nodes than it asks for, whatever --nodelist names."""
+    named, asked = slurm.options.get("nodelist"), slurm.allocated or slurm.number("nodes")
+    listed = listed_nodes(named)
+    if slurm.some_nodes or named is None or listed is None or not isinstance(asked, Sourced) or listed <= asked.value:
+        return
+    message = said(
+        "--nodelist names {listed} nodes, and {value} are asked for: Slurm drops the others", listed, asked.value
+    )
+    yield warn("slurm_nodes_fit_the_job", message, named.where, asked.where, fix=f"#SBATCH --nodes={listed}")
 
 
 def _nodes_fit(plan: Plan, slurm: Slurm, named: int | None) -> Iterable[Finding]:

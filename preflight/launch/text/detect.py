@@ -45,10 +45,10 @@ def kind_of(name: str, text: str, launch_words: Iterable[str] = ()) -> Kind:
         return "shell"
     if lower.endswith(YAML_SUFFIXES):
         return "yaml"
+    if lower.endswith((".py", ".md", ".ipynb", ".toml", ".rst", ".html", ".tf", ".hcl", ".service")):
+        return "other"
     if lower.endswith(".json") or (telling and telling[0].startswith("{")):
         return "json"
-    if lower.endswith((".py", ".md", ".ipynb", ".toml", ".rst", ".html", ".tf", ".hcl")):
-        return "other"
     if telling and BLOCK.fullmatch(telling[0]):
         return "other"
     base = lower.rpartition("/")[2]

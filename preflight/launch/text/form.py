@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,6 +16,7 @@ from preflight.said import said
 QUOTED = re.compile(r"`[^`]*`")
 OTHER_SHELL = re.compile(r"#!.*\b(zsh|fish|t?csh|ksh\d*|python[\d.]*|perl)\b")
 DIRECTIVE = re.compile(r"#SBATCH\s+\S")
+ALIKE = 0.8  # one letter of SBATCH is another, is missing, or stands twice
 SHEBANG = re.compile(r"#!\s*/\S")
 DIRECTIVE_HOLE = re.compile(
     r"#SBATCH\s[^\n#]*?((?<!\$)(?:<(?=[A-Za-z])[A-Za-z0-9_ -]{1,40}>|\{[ ]?(?=[A-Za-z])[A-Za-z0-9_ -]{1,40}\}))"
@@ -253,6 +255,7 @@ def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iter
         return
     yield from _expanded(file, lines, directives)
     yield from _disabled(file, lines, sorted(comments), directives)
+    yield from _misspelt(file, lines, sorted(comments))
     if not lines[0].startswith("#!"):
         at = next((number for number, line in enumerate(lines[:40], start=1) if SHEBANG.match(line)), 0)
         place = said("#! is in line {at}", at) if at else "there is no #! line"
@@ -293,6 +296,25 @@ def _disabled(file: str, lines: list[str], comments: list[int], directives: list
             )
             edits = (Edit(file, number, number, (right,)),)
             yield warn("batch_script_is_read", message, Where(file, number), fix=f"{number}: {right}", edits=edits)
+
+
+WRITTEN = re.compile(r"#(?P<word>[A-Za-z]{4,8})(?=[ \t]+--?[A-Za-z])")
+
+
+def _misspelt(file: str, lines: list[str], comments: list[int]) -> Iterable[Finding]:
+    """`#SBATCh` is a comment like any other: what the line asks for is not asked for."""
+    for number in comments:
+        found = WRITTEN.match(lines[number - 1])
+        if found is None or found["word"] == "SBATCH":
+            continue
+        if difflib.SequenceMatcher(None, found["word"].upper(), "SBATCH").ratio() < ALIKE:
+            continue
+        right = lines[number - 1].replace(found[0], "#SBATCH", 1)
+        option = right.removeprefix("#SBATCH").strip()
+        message = said("#{word} is not #SBATCH: sbatch takes the line for a comment: {option}", found["word"], option)
+        judged = fail if SHAPES.match(option) and WORLD.match(option) else warn
+        edits = (Edit(file, number, number, (right,)),)
+        yield judged("batch_script_is_read", message, Where(file, number), fix=f"{number}: {right}", edits=edits)
 
 
 # A variable in an option that names a file or speaks to people: sbatch takes the letters as they stand.

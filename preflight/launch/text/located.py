@@ -9,11 +9,20 @@ from typing import Any
 import yaml
 
 from preflight.errors import UsageError
+from preflight.ledger.findings import Where
 from preflight.said import said
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DEPTH_LIMIT = 60
 NODES_LIMIT = 50_000
+
+
+class Broken(UsageError):
+    """A file that the reader of its format stops at: alone it leaves nothing to judge, among others it is a finding."""
+
+    def __init__(self, form: str, reason: str, where: Where):
+        super().__init__(said("{file}:{line}: not {form}: {reason}", where.file, where.line, form, reason))
+        self.form, self.reason, self.where = form, reason, where
 
 
 @dataclass(frozen=True)
@@ -79,10 +88,8 @@ def load(text: str, file: str) -> list[Located]:
             constructor.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"{file}:{mark.line + 1}" if mark else file
-        raise UsageError(
-            said("{place}: not YAML: {split}", place, " ".join(str(error.problem or error.context).split()))
-        ) from None
+        reason = " ".join(str(error.problem or error.context).split())
+        raise Broken("YAML", reason, Where(file, mark.line + 1 if mark else 1)) from None
     except yaml.YAMLError as error:
         raise UsageError(said("{file}: not YAML: {split}", file, " ".join(str(error).split())[:200])) from None
     except RecursionError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from preflight.launch.read import read_texts
+from preflight.launch.rules.check import check_texts
 
 
 def test_a_script_that_only_sets_variables_speaks_for_the_job():
@@ -16,3 +17,10 @@ def test_a_script_that_starts_another_names_it():
     """One that is not given is said to be missing."""
     (skip,) = read_texts({"run.sh": "set -e\nbash train.sh\n"}).skips
     assert (skip.line, "train.sh is not given" in skip.reason) == (2, True)
+
+
+def test_what_another_launcher_starts_is_named():
+    """It is not read, and the line that starts it is."""
+    (found,) = check_texts({"a.sh": "#!/bin/bash\nmodule load x\ntorchx run dist.ddp -j 2x8 --script t.py\n"})[0]
+    assert (str(found.verdict), found.where[0].line) == ("skip", 3)
+    assert "torchx" in found.message

@@ -50,3 +50,20 @@ def test_a_file_from_which_no_launch_value_came_was_not_judged(name):
     assert not files.are_judged or files.are_open
     assert [skip.file for skip in files.skips] == [name]
     assert all(skip.line >= 1 and skip.reason for skip in files.skips)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("a.ipynb", "{}\n", "a notebook"),
+        ("a.py", "import submitit\n", "a Python program"),
+        ("a.toml", "[parallelism]\n", "torchtitan"),
+        ("a.service", "[Service]\nExecStart=/usr/bin/torchrun t.py\n", "systemd"),
+        ("a.nomad", 'job "train" {\n}\n', "HCL"),
+    ],
+)
+def test_a_file_of_a_form_that_is_not_read_is_named(name, text, what):
+    """So that whoever gave it knows what to give in its place."""
+    (found,) = judged({name: text})
+    assert str(found.verdict) == "skip"
+    assert what in found.message

@@ -26,6 +26,7 @@ MISTAKES = {
     "examples__config_yaml_templates__multi_node.yaml": "master_address_is_an_address",
     "tests__test_configs__0_30_0_sagemaker.yaml": "yaml_values_are_as_meant",
     "examples__accelerate__ds_multi_nodes.yaml": "num_machines_is_given",
+    "micro-benchmarks__nccl-tests__kubernetes__nccl-tests.yaml": "placeholders_are_filled_in",
 }
 
 

@@ -9,6 +9,7 @@ from preflight.launch.address import address_of
 from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.job import on_each_node
 from preflight.launch.launcher import FieldNames, Launcher
+from preflight.launch.launchers.accelerate import schema
 from preflight.launch.launchers.accelerate.file import NUMBERS
 from preflight.launch.launchers.accelerate.rules import (
     RULES,
@@ -222,7 +223,7 @@ ACCELERATE = Launcher(
     programs=("accelerate launch", "accelerate-launch"),
     modules=("accelerate.commands.launch",),
     read=read,
-    rules=RULES,
+    rules=(*RULES, *schema.RULES),
     files_rules=(configs_are_there, hostfile_fits),
     finds_nodes=finds_nodes,
     logs_in=lambda plan: bool(hostfile_of(plan)),

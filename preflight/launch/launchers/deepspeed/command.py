@@ -9,6 +9,7 @@ from dataclasses import replace
 from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.job import Start, on_each_node
 from preflight.launch.launcher import FieldNames, Launcher
+from preflight.launch.launchers.deepspeed import schema
 from preflight.launch.launchers.deepspeed.hostfile import chosen, rank_0_is_on_the_first_host
 from preflight.launch.launchers.torchrun import AGENT, arguments, start_agent
 from preflight.launch.layout import Layout, exports, shared_launch
@@ -193,6 +194,6 @@ DEEPSPEED = Launcher(
     trains_with="ZeRO stage 2",
     needs_logins=True,
     starts_of=starts_of,
-    files_rules=(rank_0_is_on_the_first_host,),
+    files_rules=(rank_0_is_on_the_first_host, *schema.FILES_RULES),
     may_start=("torchrun",),
 )

@@ -8,6 +8,7 @@ from typing import Any
 from preflight.errors import UsageError
 from preflight.launch.field import Field, Sourced, Unknown, value_of
 from preflight.launch.plan import BatchConfig, fail
+from preflight.launch.text.located import Broken
 from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
@@ -18,9 +19,7 @@ def read_batches(text: str, file: str) -> BatchConfig:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
-        raise UsageError(
-            said("{file}:{line}: not JSON: {getattr}", file, line, getattr(error, "msg", "nested too deep"))
-        ) from None
+        raise Broken("JSON", getattr(error, "msg", "nested too deep"), Where(file, line)) from None
     if not isinstance(found, dict):
         raise UsageError(said("{file}:1: not a DeepSpeed configuration: wanted an object", file))
     lines = text.split("\n")
@@ -29,9 +28,8 @@ def read_batches(text: str, file: str) -> BatchConfig:
     values: dict[str, Field[Any]] = {}
     for key, value in found.items():
         values[key] = Sourced(value, file, _line_of(key, lines))
-    for key in ("stage", "offload_optimizer", "offload_param", "cpu_offload"):
-        if key in zero:
-            values[f"zero_optimization.{key}"] = Sourced(zero[key], file, _line_of(key, lines))
+    for key, value in zero.items():
+        values[f"zero_optimization.{key}"] = Sourced(value, file, _line_of(key, lines))
     return BatchConfig(file, values)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from preflight.launch.field import Field, Sourced
 from preflight.launch.manifests import admission, indices, pods
 from preflight.launch.manifests.group import Group, number
@@ -56,6 +58,13 @@ def _claims(document: Located) -> tuple[str, ...]:
     return tuple(str(name.value) for name in named if name is not None)
 
 
+def _is_of_a_jobset(address: str, own: str, names: list[str]) -> bool:
+    """Whether an address is a pod's name as JobSets give it: of this one, or of one with jobs of the same names."""
+    jobs = "|".join(map(re.escape, filter(None, names)))
+    is_named_so = bool(jobs) and re.match(rf"[a-z0-9-]+-(?:{jobs})-\d+-\d+(?:\.|$)", address) is not None
+    return address.startswith(f"{own}-") or is_named_so
+
+
 def _jobset_names(document: Located, plans: list[Plan], names: list[str]) -> list[Finding]:
     """MASTER_ADDR is a name that the JobSet's headless service gives to a pod."""
     own = document.get("metadata", "name")
@@ -64,7 +73,7 @@ def _jobset_names(document: Located, plans: list[Plan], names: list[str]) -> lis
     problems = []
     for plan in plans:
         address = plan.master_address
-        if own is None or not isinstance(address, Sourced) or not address.value.startswith(f"{own.value}-"):
+        if own is None or not isinstance(address, Sourced) or not _is_of_a_jobset(address.value, str(own.value), names):
             continue
         subdomain = str(given.value) if given else str(own.value)
         wanted = [f"{own.value}-{name}-0-0.{subdomain}" for name in names]

@@ -50,13 +50,17 @@ def leaderworkerset(document: Located, documents: list[Located], file: str) -> A
 
 def _server_fits(found: list[Plan], groups: list[Group], size: Sourced[int], file: str) -> list[Finding]:
     """tensor x pipeline parallel processes on the GPUs of a group of pods."""
-    gpus = {firm(group.gpus(file)) for group in groups} - {None}
+    gpus = [(firm(group.gpus(file)), firm(group.count)) for group in groups]
+    have = sum((each or 0) * (count or 0) for each, count in gpus)
     problems: list[Finding] = []
     for plan in found:
         world = plan.world_size
-        if plan.launcher.name not in ("vllm", "sglang") or not isinstance(world, Sourced) or len(gpus) != 1:
+        if (
+            plan.launcher.name not in ("vllm", "sglang")
+            or not isinstance(world, Sourced)
+            or any(None in pair for pair in gpus)
+        ):
             continue
-        have = size.value * (next(iter(gpus)) or 0)
         spelled = said(
             "{value} processes (tensor x pipeline parallel), and {value2} pods have {have} GPUs",
             world.value,

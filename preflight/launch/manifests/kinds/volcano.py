@@ -16,10 +16,27 @@ from preflight.said import said
 VOLCANO_TORCH = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
 
 
+LISTED = re.compile(r"/etc/volcano/([\w-]+)\.host\b")
+
+
+def _tasks_of_lists(plan: Plan, names: list[str]) -> list[Finding]:
+    """The svc plugin writes a list of hosts for each task, under the task's name."""
+    address = plan.master_address
+    named = LISTED.search(address.expression) if isinstance(address, Unknown) else None
+    if named is None or address is None or named[1] in names:
+        return []
+    message = said(
+        "{path} is the list of a task {name}, and the tasks are {names}", named[0], named[1], ", ".join(names)
+    )
+    fix = f"/etc/volcano/{names[0]}.host" if names else ""
+    return [fail("headless_service_is_there", message, address.where, fix=fix)]
+
+
 def _names_of_hosts(plan: Plan) -> list[Finding]:
     """VC_<TASK>_HOSTS is the svc plugin's, and so are the names that it lists."""
     address = plan.master_address
-    named = re.search(r"VC_\w+_HOSTS", address.expression) if isinstance(address, Unknown) else None
+    found = re.search(r"VC_\w+_HOSTS", address.expression) if isinstance(address, Unknown) else None
+    named = found or (LISTED.search(address.expression) if isinstance(address, Unknown) else None)
     if named is None or address is None:
         return []
     message = said(
@@ -69,6 +86,8 @@ def volcano(document: Located, documents: list[Located], file: str) -> Answer:
         problems.extend(_tasks_of_plugin(plugins.get("pytorch"), names, file))
     if plugins is None or {name for name, _ in plugins.items()} <= {"env", "ssh"}:
         problems.extend(one for plan in found for one in _names_of_hosts(plan))
+    else:
+        problems.extend(one for plan in found for one in _tasks_of_lists(plan, names))
     return found, [
         *problems,
         *pods.gang(least, total(groups), file, is_one_job=bool(found)),

@@ -1,0 +1,145 @@
+"""Are there as many nodes and GPUs as are counted on, whoever gives and whoever takes them?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from preflight.errors import FactMissing
+from preflight.facts.cluster import Cluster
+from preflight.launch.containers import run_of
+from preflight.launch.field import firm, value_of
+from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, fail, warn
+from preflight.launch.resources.promises import Promise, all_words, counted, given, number, sized, taken, text_of
+from preflight.ledger.findings import Finding, Where
+from preflight.said import said
+
+DEGREES = (
+    "tensor_parallel_degree",
+    "pipeline_parallel_degree",
+    "context_parallel_degree",
+    "data_parallel_replicate_degree",
+)
+SHARDED = "data_parallel_shard_degree"
+
+
+def resources_are_enough(script: ScriptFile) -> Iterable[Finding]:
+    """A program waits for nodes and GPUs that nobody gives it until it times out, or stops at once."""
+    told: set[tuple[Where, str]] = set()
+    for command in script.commands:
+        if command.is_conditional:
+            continue
+        gives = list(given(script, command))
+        takes = list(taken(script, command))
+        of_plans = [one for plan in script.plans if plan.where.line == command.line for one in counted(plan)]
+        pairs = [(take, give) for take in takes for give in gives]
+        # a launcher and its batch system are compared where each option of theirs is known
+        pairs += [(take, give) for take in of_plans for give in gives if give.by != "Slurm"]
+        for take, give in sorted(pairs, key=lambda pair: pair[0].quantity == "GPUs"):
+            if take.quantity == give.quantity and _differ(take, give) and (take.where, give.by) not in told:
+                told.add((take.where, give.by))
+                yield _not_enough(take, give)
+
+
+def _differ(take: Promise, give: Promise) -> bool:
+    return take.count > give.count or (give.is_exact and take.count < give.count)
+
+
+def _not_enough(take: Promise, give: Promise) -> Finding:
+    message = said(
+        "{by} counts on {count} {quantity}, and {by2} gives {count2}",
+        take.by,
+        take.count,
+        take.quantity,
+        give.by,
+        give.count,
+    )
+    return fail(
+        "resources_are_enough",
+        message,
+        take.where,
+        give.where,
+        fix=said("{count} {quantity} in both places", give.count, give.quantity),
+    )
+
+
+def containers_get_gpus(plan: Plan) -> Iterable[Finding]:
+    """docker run hands a container no GPU unless it is told to; a default runtime of the machine may do it too."""
+    container, each = run_of(plan.wrapper, plan.where.file, plan.where.line), firm(plan.processes_per_node) or 1
+    if container is None or each < 2 or not plan.launcher.has_agent or value_of(plan.backend) == "gloo":
+        return
+    is_given = container.has_gpus or container.devices or container.is_privileged or container.is_opaque
+    if not is_given and "NVIDIA_VISIBLE_DEVICES" not in container.variables:
+        message = said("{each} processes in a container that is given no GPU", each)
+        yield warn("resources_are_enough", message, plan.where, fix="docker run --gpus all")
+
+
+def programs_share_out(script: ScriptFile) -> Iterable[Finding]:
+    """The sizes of a model's parallel parts divide the number of GPUs that the program is told of."""
+    for command in script.commands:
+        words = all_words(command)
+        for program in sized(words) if not command.is_conditional else ():
+            whole = (number(words, program.nodes[0]) or program.nodes[1]) * (
+                number(words, program.gpus[0]) or program.gpus[1]
+            )
+            for keys in program.shares:
+                sizes = {key: size for key in keys if (size := number(words, key)) is not None}
+                part = math.prod(sizes.values())
+                if part and whole % part:
+                    spelled = " x ".join(f"{key.rpartition('.')[2]} {size}" for key, size in sizes.items())
+                    message = said("{whole} GPUs do not divide by {spelled}", whole, spelled)
+                    yield fail("model_parallelism_fits", message, Where(script.marks.file, command.line))
+
+
+def degrees_multiply(plan: Plan) -> Iterable[Finding]:
+    """The degrees of torchtitan multiply to the number of processes; -1, the default, shards over what is left."""
+    words, world = text_of(plan), firm(plan.world_size)
+    sizes = {name: number(words, name, f"parallelism.{name}") for name in (*DEGREES, SHARDED)}
+    known = {name: size for name, size in sizes.items() if size}
+    if world is None or not known or plan.is_conditional:
+        return
+    part = math.prod(known.values())
+    if world % part or (sizes[SHARDED] and world != part):
+        spelled = " x ".join(f"{name} {size}" for name, size in known.items())
+        message = said("{world} processes, and {spelled} = {part}: torchtitan stops", world, spelled, part)
+        yield fail("model_parallelism_fits", message, plan.where)
+
+
+def heads_are_shared_out(plan: Plan) -> Iterable[Finding]:
+    """Every tensor-parallel rank of Megatron has the same number of attention heads."""
+    words = text_of(plan)
+    tensor, heads = number(words, "tensor_model_parallel_size"), number(words, "num_attention_heads")
+    if tensor and heads and heads % tensor and not plan.is_conditional:
+        message = said("{heads} attention heads do not divide by {tensor} (tensor): Megatron stops", heads, tensor)
+        yield fail("model_parallelism_fits", message, plan.where)
+
+
+def resources_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """The same against the nodes themselves: as many hosts, and on each as many GPUs."""
+    gpus: dict[str, int] = {}
+    for node in cluster:
+        try:
+            gpus[node.name] = len(node.gpu.readable())
+        except FactMissing:
+            continue
+    for script in files.scripts:
+        for take in dict.fromkeys(one for command in script.commands for one in taken(script, command)):
+            few = tuple(name for name, count in gpus.items() if count < take.count)
+            if take.quantity == "nodes" and take.count > cluster.hosts:
+                there = Promise("nodes", cluster.hosts, "--hosts", take.where)
+                yield _not_enough(take, there)
+            elif take.quantity == "GPUs on a node" and few:
+                message = said(
+                    "{by} counts on {count} {quantity}, and {name} has {there}",
+                    take.by,
+                    take.count,
+                    take.quantity,
+                    few[0],
+                    gpus[few[0]],
+                )
+                yield fail("resources_are_enough", message, take.where, nodes=few)
+
+
+PLAN_RULES = (containers_get_gpus, degrees_multiply, heads_are_shared_out)
+SCRIPT_RULES = (resources_are_enough, programs_share_out)
+LIVE_RULES = (resources_are_there,)

@@ -1,0 +1,39 @@
+"""Is it told where more nodes or GPUs are counted on than there are?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.launch.rules.check import check_texts
+from tests.launch.nodes import cluster
+
+VERL = "python -m verl.trainer.main_ppo trainer.nnodes={} trainer.n_gpus_per_node={}\n"
+
+
+def told(text, nodes=None):
+    """The findings about resources."""
+    found, _ = check_texts({"a.sh": text}, nodes)
+    return [one for one in found if one.check in ("launch.resources_are_enough", "launch.model_parallelism_fits")]
+
+
+@pytest.mark.parametrize(("nodes", "gpus", "is_enough"), [(2, 8, True), (1, 8, True), (4, 8, False), (2, 16, False)])
+def test_a_program_takes_no_more_than_the_batch_system_gives(nodes, gpus, is_enough):
+    """One finding for one cause."""
+    head = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n"
+    assert len(told(head + VERL.format(nodes, gpus))) == (not is_enough)
+
+
+@pytest.mark.parametrize(("nodes", "gpus", "blamed"), [(2, 8, []), (3, 8, [()]), (2, 16, [("node1", "node2")])])
+def test_a_program_takes_no_more_than_the_nodes_have(nodes, gpus, blamed):
+    """Hosts that are too few are nobody's fault; GPUs that are too few are."""
+    assert [one.nodes for one in told(VERL.format(nodes, gpus), cluster())] == blamed
+
+
+def test_what_is_shared_out_divides_the_whole():
+    """The sizes of verl's rollout, of torchtitan and of Megatron."""
+    assert told(
+        "python -m verl.trainer.main_ppo trainer.nnodes=1 actor_rollout_ref.rollout.tensor_model_parallel_size=3\n"
+    )
+    assert told("torchrun --nproc_per_node=8 -m torchtitan.train --parallelism.tensor_parallel_degree=3\n")
+    assert told("torchrun --nproc_per_node=8 p.py --tensor-model-parallel-size 8 --num-attention-heads 12\n")
+    assert not told("torchrun --nproc_per_node=8 -m torchtitan.train --parallelism.tensor_parallel_degree=4\n")

@@ -1,0 +1,44 @@
+"""Is a program told that undoes what its launcher tells it, and one that does not left alone?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.launch.rules.check import check_texts
+
+START = "torchrun --nnodes={} --node_rank=0 --nproc_per_node=8 --master_addr=10.0.0.1 --master_port=29500 train.py\n"
+
+
+def told(program, nodes=2):
+    """How many findings there are about the program."""
+    found, _ = check_texts({"a.sh": START.format(nodes), "train.py": f"import os\n{program}\n"})
+    return sum(one.check == "launch.program_keeps_what_it_is_given" for one in found)
+
+
+@pytest.mark.parametrize(
+    ("program", "wanted"),
+    [
+        ("os.environ['MASTER_ADDR'] = 'localhost'", 1),
+        ("def setup():\n    os.environ['MASTER_ADDR'] = '127.0.0.1'", 1),
+        ("os.environ['MASTER_ADDR'] = '10.0.0.1'", 0),
+        ("if 'MASTER_ADDR' not in os.environ:\n    os.environ['MASTER_ADDR'] = 'localhost'", 0),
+        ("os.environ.setdefault('MASTER_ADDR', 'localhost')", 0),
+        ("if __name__ == '__main__':\n    os.environ['MASTER_PORT'] = '12355'", 1),
+        ("os.environ['MASTER_PORT'] = '29500'", 0),
+        ("torch.cuda.set_device(dist.get_rank())", 1),
+        ("rank = int(os.environ['RANK'])\ntorch.cuda.set_device(rank)", 1),
+        ("rank = dist.get_rank() % torch.cuda.device_count()\ntorch.cuda.set_device(rank)", 0),
+        ("torch.cuda.set_device(int(os.environ['LOCAL_RANK']))", 0),
+        ("this is no Python", 0),
+    ],
+)
+def test_a_constant_in_the_place_of_what_is_given_is_told(program, wanted):
+    """What stands in a branch may be for another way to start."""
+    assert told(program) == wanted
+
+
+def test_on_one_node_the_rank_is_a_device():
+    """And rank 0 is at home; its port is the agent's all the same."""
+    assert told("torch.cuda.set_device(dist.get_rank())", nodes=1) == 0
+    assert told("os.environ['MASTER_ADDR'] = 'localhost'", nodes=1) == 0
+    assert told("os.environ['MASTER_PORT'] = '12355'", nodes=1) == 1
