@@ -35,7 +35,7 @@ WANTED = 0.85
 STARTING_SECONDS = 20  # before the first test runs
 SLOWER = 4  # how many times longer than unchanged the tests may take: what goes on for ever is noticed too
 PRELOADED = ("asyncio", "hypothesis.strategies", "jinja2", "msgspec", "psutil", "rich.console", "tree_sitter", "yaml")
-WORDS = ("-q", "-x", "-n0", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-W", "ignore::pytest.PytestWarning")
+WORDS = ("-q", "-n0", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-W", "ignore::pytest.PytestWarning")
 TOUCHED = time.time_ns() // 10**9  # each change is written a second later than the one before: no bytecode fits two
 
 
@@ -63,7 +63,7 @@ class Copy:
         (self.root / path).write_text(text)
         os.utime(self.root / path, (TOUCHED + self.changed,) * 2)
 
-    def pytest(self, words: Sequence[str], plugin: object, seconds: float, done: str = "") -> int | None:
+    def pytest(self, words: Sequence[str], plugin: object, seconds: float, *, done: str = "") -> int | None:
         """pytest's exit code in a fork, None where it did not end in time; what it started is ended with it."""
         pid = os.fork()
         if pid == 0:
@@ -78,7 +78,7 @@ class Copy:
                     del sys.modules[name]
                 sys.path[:] = [str(self.root), *(one for one in sys.path if one not in ("", str(ROOT)))]
                 os.environ["PYTHONPATH"] = str(self.root)
-                code = int(pytest.main([*WORDS, *words], plugins=[plugin]))
+                code = int(pytest.main([*WORDS, *(() if done else ("-x",)), *words], plugins=[plugin]))
                 if done:
                     plugin.map().store(Path(done))  # type: ignore[attr-defined]
             finally:
@@ -214,7 +214,7 @@ def make_map(paths: Sequence[str], file: Path) -> None:
     try:
         every = {place for path in paths for place in tests_of(path)}
         places = sorted(one for one in every if not any(one.startswith(f"{other}/") for other in every))
-        copy.pytest(places, Tracer(copy.root, paths), 3600, str(file))
+        copy.pytest(places, Tracer(copy.root, paths), 3600, done=str(file))
         if not file.exists():
             raise SystemExit(f"the tests did not run unchanged: {copy.log.read_text()[-2000:]}")
         made = Map.stored(file)

@@ -1,7 +1,8 @@
 """Which tests may notice a change of a file of ours, and which of them run the changed line?
 
-A file has a twin, the test file of its name; its room has tests; ALSO lists what tests it from elsewhere. The tests of unit,
-and the twins whatever they need, are run once unchanged while every line that they run is noted.
+A file has a twin, the test file of its name; its room has tests; ALSO lists what tests it from elsewhere. The tests of unit
+are run once unchanged while every line that they run is noted: some minutes for judge, launch, diagnose and measure. Tests
+that start processes or a lab are left out, so a change that only those would notice counts as a survivor.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 import types
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ import pytest
 
 from tests import kinds
 
+CALLS = 30  # of one function in one test are traced: later ones run hardly a new line, and each costs time
+STAGE_SECONDS = 40  # of tests are tried on a change in each of the two stages, as long as they took while traced
 ALSO: dict[str, tuple[str, ...]] = {
     "checks": ("tests/judge", "tests/testing"),
     "preflight/judge": ("tests/checks", "tests/testing"),
@@ -75,11 +78,20 @@ class Map:
         chosen = {test for line in wanted for test in of_lines.get(line, ())}
         for test in self.seconds:
             in_twin = is_below(test, twins)
-            starts_processes = test.startswith(kinds.PROCESSES)  # what they run is not seen here
-            if (in_twin and (starts_processes or is_at_import)) or (is_at_import and is_below(test, tests_of(path))):
+            if is_at_import and (in_twin or is_below(test, tests_of(path))):
                 chosen.add(test)
-        stages = [[test for test in chosen if is_below(test, twins) is of_twin] for of_twin in (True, False)]
+        stages = [self.quick(test for test in chosen if is_below(test, twins) is of_twin) for of_twin in (True, False)]
         return [stage for stage in stages if stage]
+
+    def quick(self, tests: Iterable[str]) -> list[str]:
+        """The quickest of some tests, as many as run within the time that one stage has."""
+        spent, found = 0.0, []
+        for test in sorted(tests, key=self.seconds.__getitem__):
+            spent += self.seconds[test]
+            if spent > STAGE_SECONDS and found:
+                break
+            found.append(test)
+        return found
 
     def store(self, file: Path) -> None:
         """Write it down."""
@@ -95,30 +107,25 @@ class Map:
 
 
 class Tracer:
-    """A plugin that runs the tests of unit, and of the twins, and notes what each runs of some files."""
+    """A plugin that runs the tests of unit, and notes what each runs of some files."""
 
     def __init__(self, root: Path, paths: Sequence[str]) -> None:
         self.names = {str(root / path): path for path in paths}
-        self.twins = {twin for path in paths for twin in twins_of(path) if twin.endswith(".py")}
         self.seconds: dict[str, float] = {}
         self.failed: set[str] = set()
         self.ran: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out the lab, what takes long, and processes that no twin starts."""
-        items[:] = [
-            item
-            for item in items
-            if (kinds.kind(item) == "unit" or (kinds.kind(item) == "process" and is_below(item.nodeid, self.twins)))
-            and not kinds.is_long(item)
-        ]
+        """Leave out the lab, processes and what takes long."""
+        items[:] = [item for item in items if kinds.kind(item) == "unit" and not kinds.is_long(item)]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         """Trace one test."""
         seen: set[tuple[str, int]] = set()
         names = self.names
+        called: Counter[types.CodeType] = Counter()
 
         def lines(frame: types.FrameType, event: str, _: object) -> object:
             if event == "line":
@@ -126,7 +133,11 @@ class Tracer:
             return lines
 
         def calls(frame: types.FrameType, _event: str, _: object) -> object:
-            return lines if frame.f_code.co_filename in names else None
+            code = frame.f_code
+            if code.co_filename not in names or called[code] == CALLS:
+                return None
+            called[code] += 1
+            return lines
 
         begun = time.monotonic()
         threading.settrace(calls)
