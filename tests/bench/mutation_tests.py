@@ -23,10 +23,12 @@ import pytest
 from tests import kinds
 
 CALLS = 30  # of one function in one test are traced: later ones run hardly a new line, and each costs time
-STAGE_SECONDS = 40  # of tests are tried on a change in each of the two stages, as long as they took while traced
+STAGE_SECONDS = 12  # of tests are tried on a change in each of the two stages, as long as they took while traced
 ALSO: dict[str, tuple[str, ...]] = {
     "checks": ("tests/judge", "tests/testing"),
+    "preflight/diagnose": ("tests/test_said.py",),
     "preflight/judge": ("tests/checks", "tests/testing"),
+    "preflight/launch": ("tests/test_said.py",),
     "preflight/plugin.py": ("tests/judge",),
 }
 
@@ -94,16 +96,24 @@ class Map:
         return found
 
     def store(self, file: Path) -> None:
-        """Write it down."""
-        ran = {path: {line: sorted(tests) for line, tests in lines.items()} for path, lines in self.ran.items()}
+        """Write it down, each test as its place in the list of seconds."""
+        place = {test: number for number, test in enumerate(self.seconds)}
+        ran = {
+            path: {line: sorted(place[test] for test in tests) for line, tests in lines.items()}
+            for path, lines in self.ran.items()
+        }
         file.write_text(json.dumps({"seconds": self.seconds, "ran": ran}))
 
     @classmethod
     def stored(cls, file: Path) -> Map:
         """As it was written down."""
-        told = json.loads(file.read_text())
-        ran = {path: {int(line): frozenset(tests) for line, tests in of.items()} for path, of in told["ran"].items()}
-        return cls(told["seconds"], ran)
+        held = json.loads(file.read_text())
+        tests = list(held["seconds"])
+        ran = {
+            path: {int(line): frozenset(tests[number] for number in numbers) for line, numbers in lines.items()}
+            for path, lines in held["ran"].items()
+        }
+        return cls(held["seconds"], ran)
 
 
 class Tracer:
