@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.facts.cluster import Cluster
+from preflight.said import value_in
 from tests.launch.nodes import cluster, cluster_of, node
 from tests.launch.samples import HOSTFILE, config, exports, failed, judged, pair, rules, torchrun
 
@@ -145,3 +146,18 @@ def test_an_address_in_brackets_is_held_against_the_networks_of_the_nodes():
     told = [found for found in judged(files, cluster()) if found.check == "launch.master_address_is_rank_0s"]
     assert [str(found.verdict) for found in told] == ["warn"]
     assert "belongs to no host of --hosts, and lies in none of their networks" in told[0].message
+
+
+@pytest.mark.parametrize(
+    ("busy", "free"),
+    [
+        (range(29500, 29599), 29599),
+        (range(29500, 29600), 20000),
+        ((*range(29500, 29600), *range(20000, 20100)), 1024),
+    ],
+)
+def test_a_free_port_is_of_the_usual_ones_as_long_as_one_is_left(busy, free):
+    """Those that launchers take, then others that the kernel does not hand out, then any."""
+    found = judged(pair(torchrun), cluster(listening=tuple(busy)))
+    (one,) = (finding for finding in found if finding.check == "launch.master_port_is_free")
+    assert value_in(one.fix, "free_port") == free
