@@ -1,9 +1,10 @@
-"""What is found in the launch cases and logs of the tests, as a table? ``python -m tests.said`` writes it.
+"""What is found in the launch cases, logs and broken clusters of the tests? ``python -m tests.said`` writes the tables.
 
-Of each finding: verdict and rule or cause, the lines it points at, the values of its sentence and what it would edit;
-of each start: the fields that were read. No wording stands there, so a better sentence changes nothing, and a wrong
-number, line, rank or edit does. The case of the same name in tests/data/launch/ or tests/diagnose/logs/ says whether a
-line is right.
+Of each finding about a launch file: verdict and rule, the lines it points at, the values of its sentence and what it
+would edit; of a case without one: the fields of each start. Of each log: the causes, their lines, ranks and nodes. Of
+each broken cluster: the commands that an operator is given. No wording stands there, so a better sentence changes
+nothing, and a wrong number, line, rank, edit or command does. The case of the same name in tests/data/launch/ or
+tests/diagnose/logs/, or the rows of the check in tests/checks/, say whether a line is right.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ from preflight.launch.plan import Plan
 from preflight.launch.rules.check import check_texts
 from preflight.ledger.findings import Finding
 from preflight.said import Said
+from tests.checks.samples import judge
 from tests.diagnose import test_logs
 from tests.house import ROOT
+from tests.judge.commands.test_every_check import rows
+from tests.judge.commands.typed import as_root
 from tests.launch import truth
 
 FOLDER = ROOT / "tests" / "data" / "said"
@@ -42,14 +46,14 @@ FIELDS = {
 
 
 def of_launch_cases() -> Iterator[str]:
-    """Each case with what was read of it and found in it; of one file the name is left out."""
+    """Each case with what was found in it, or read of it; of one file the name is left out."""
     for source, cases in groupby(truth.cases(), key=lambda case: case.source):
         yield f"##### {source}"
         for case in cases:
             lines: list[str] = []
             with suppress(UsageError):
                 findings, files = check_texts(case.texts)
-                lines = [*of_nodes(map(as_read, files.plans)), *(line for one in findings for line in as_found(one))]
+                lines = [line for one in findings for line in as_found(one)] or [*of_nodes(map(as_read, files.plans))]
             if lines:
                 (file, *others) = case.texts
                 yield f"=== {case.name}"
@@ -138,6 +142,22 @@ def diagnosed(found: Diagnosis) -> Iterator[str]:
         yield " ".join(["job", *told])
 
 
+def of_broken_clusters() -> Iterator[str]:
+    """Each check with the commands for every cluster that the tests break for it."""
+    held = [(row.name, row.run) for row in rows()]
+    for name, many in groupby(sorted(held, key=itemgetter(0)), key=itemgetter(0)):
+        typed = [line for _, run in many for line in as_typed(judge(name, as_root(run)))]
+        if typed:
+            yield from [f"=== {name}", *dict.fromkeys(typed)]
+
+
+def as_typed(findings: Iterable[Finding]) -> Iterator[str]:
+    """Node, the command for now and the one that lasts; what is a remark and no command is left out."""
+    for command in (command for finding in findings for command in finding.commands):
+        ways = [way for way in (command.now, command.lasting) if way and not way.startswith("#")]
+        yield f"{command.node}: {' || lasting: '.join(ways)}"
+
+
 def numbers(ranks: Iterable[int]) -> str:
     """Ranks, in few letters."""
     return ",".join(map(str, ranks))
@@ -145,7 +165,8 @@ def numbers(ranks: Iterable[int]) -> str:
 
 def texts() -> dict[str, str]:
     """What is to be written, by the names of files."""
-    return {"launch.txt": "\n".join(of_launch_cases()) + "\n", "logs.txt": "\n".join(of_logs()) + "\n"}
+    tables = {"launch": of_launch_cases(), "logs": of_logs(), "commands": of_broken_clusters()}
+    return {f"{name}.txt": "\n".join(lines) + "\n" for name, lines in tables.items()}
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Is what is found in the launch cases and logs of the tests what tests/data/said/ lists?"""
+"""Is what is found in the launch cases, logs and broken clusters of the tests what tests/data/said/ lists?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def now() -> dict[str, str]:
     return said.texts()
 
 
-@pytest.mark.parametrize("name", ["launch.txt", "logs.txt"])
+@pytest.mark.parametrize("name", ["commands.txt", "launch.txt", "logs.txt"])
 def test_findings_are_those_of_the_table(now, name):
     """Verdict, place, values and edits, case by case; where they are right, `python -m tests.said` writes them."""
     listed = (said.FOLDER / name).read_text(encoding="utf-8")

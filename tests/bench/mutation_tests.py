@@ -29,7 +29,7 @@ BROAD = ("tests/diagnose/test_logs.py", "tests/launch/test_truth.py", "tests/tes
 ALSO: dict[str, tuple[str, ...]] = {
     "checks": ("tests/judge", "tests/testing"),
     "preflight/diagnose": ("tests/test_said.py",),
-    "preflight/judge": ("tests/checks", "tests/testing"),
+    "preflight/judge": ("tests/checks", "tests/test_said.py", "tests/testing"),
     "preflight/launch": ("tests/test_said.py",),
     "preflight/plugin.py": ("tests/judge",),
 }
