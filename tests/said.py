@@ -163,17 +163,14 @@ def numbers(ranks: Iterable[int]) -> str:
     return ",".join(map(str, ranks))
 
 
-def texts() -> dict[str, str]:
-    """What is to be written, by the names of files."""
-    tables = {"launch": of_launch_cases(), "logs": of_logs(), "commands": of_broken_clusters()}
-    return {f"{name}.txt": "\n".join(lines) + "\n" for name, lines in tables.items()}
+TABLES = {"commands": of_broken_clusters, "launch": of_launch_cases, "logs": of_logs}
 
 
 def main() -> None:
     """Write all of it."""
     FOLDER.mkdir(exist_ok=True)
-    for name, text in texts().items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+    for name, lines in TABLES.items():
+        (FOLDER / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines()), encoding="utf-8")
 
 
 if __name__ == "__main__":
