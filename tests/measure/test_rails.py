@@ -162,3 +162,13 @@ def test_what_is_slow_knows_its_peers():
     assert searched(job, fabric).slow == (
         Slow(nodes=("node4",), direction="egress", part="rail 0", gbytes_per_s=24.0, peers_gbytes_per_s=48.0),
     )
+
+
+@pytest.mark.parametrize(("gpus", "is_told"), [(2, False), (3, True)])
+def test_a_whole_rail_is_held_against_two_others_at_least(gpus, is_told):
+    """Of two nobody knows which is the slow one."""
+    job = cluster(4, gpus)
+    fabric = Fabric(job)
+    fabric.sends = {rank: 0.5 for rank in range(4 * gpus) if rank % gpus == 1}
+    found = [(part, way) for _, part, way in told(searched(job, fabric))]
+    assert (("rail 1", "both") in found) is is_told
