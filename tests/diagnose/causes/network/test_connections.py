@@ -7,6 +7,23 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("RuntimeError: connect EHOSTUNREACH 10.0.0.1:29500", "no-route"),
+    ("[c10d] The client socket has failed to connect to [n1]:29500 (errno: 113 - No route to host).", "no-route"),
+    (
+        "[c10d] The client socket has failed to connect to [n1]:29500 (errno: 110 - Connection timed out).",
+        "connect-timed-out",
+    ),
+    ("Error: connect ECONNREFUSED 10.0.0.1:29500", "connection-refused"),
+    ("Error: connect ETIMEDOUT 10.0.0.1:29500", "connect-timed-out"),
+    ("Error: read ECONNRESET", "connection-reset"),
+    ("ConnectionResetError: [Errno 104] Connection reset by peer", "connection-reset"),
+    (
+        "requests.exceptions.ProxyError: HTTPSConnectionPool(host='n1', port=443): Max retries exceeded with url: / (Caused by ProxyError('Cannot connect to proxy.'))",
+        "proxy",
+    ),
+    ("docker: Error response from daemon: Bind for 0.0.0.0:29500 failed: port is already allocated.", "port-in-use"),
+    ("channel 2: open failed: administratively prohibited: open failed", "firewall"),
+    ("http.client.RemoteDisconnected: Remote end closed connection without response", "connection-reset"),
     ("ioctl(req=35093, ifr_name=eth2) failed: Cannot assign requested address", ""),
     ("nixl_cu12._bindings.nixlRemoteDisconnectError: NIXL_ERR_REMOTE_DISCONNECT", "connection-reset"),
     ("OSError: [Errno 113] No route to host", "no-route"),
