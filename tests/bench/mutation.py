@@ -27,6 +27,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import patience
 from tests.bench.mutants import Mutant, mutants
 from tests.bench.mutation_tests import Map, Tracer, room_of, tests_of
 
@@ -136,8 +137,11 @@ def survives(mutant: Mutant) -> bool:
     try:
         for stage in MAP.stages(mutant.path, mutant.lines, is_at_import=mutant.is_at_import):
             chosen = Chosen(stage, MAP.seconds)
-            patience = STARTING_SECONDS + SLOWER * sum(chosen.of_file.values())
-            code = COPY.pytest(sorted(chosen.of_file, key=chosen.of_file.__getitem__), chosen, patience)
+            seconds = STARTING_SECONDS + SLOWER * sum(chosen.of_file.values())
+            seconds *= (
+                patience.of_this_machine()
+            )  # else a machine that others use would end them, and they count as failed
+            code = COPY.pytest(sorted(chosen.of_file, key=chosen.of_file.__getitem__), chosen, seconds)
             if code != pytest.ExitCode.OK:
                 return False
         return True
