@@ -213,6 +213,7 @@ def test_every_platform_has_a_figure_at_every_size(platform, nodes):
             continue
         assert math.isfinite(found.busbw_gbytes_per_s)
         assert found.derivation
+        assert all(line and "None" not in line for line in found.derivation)
         if found.bound_gbytes_per_s is None:
             assert any(words in line for words in UNBOUNDED for line in found.derivation), found
         else:
