@@ -106,7 +106,7 @@ NODE = "torchrun --nnodes=2 --nproc_per_node=8 --node_rank=${1:-7} --master_addr
         ("bash -c 'bash node.sh 1'", 1, {"bash"}),
         ("srun bash node.sh 1", 1, {"bash", "srun"}),
         ("srun ./node.sh 1", 1, {"srun"}),
-        ("docker exec box /work/node.sh 1", 1, {"docker", "exec"}),
+        ("docker exec box /job/node.sh 1", 1, {"docker", "exec"}),
     ],
 )
 def test_a_script_gets_the_words_behind_it(command, rank, around):
