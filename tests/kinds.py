@@ -29,7 +29,6 @@ PROCESSES = (
     "tests/cli/test_launch.py",
     "tests/cli/test_together.py",
     "tests/collect/test_subjects.py",
-    "tests/launch/test_start.py",
     "tests/node/agent/test_keeper.py",
     "tests/node/agent/test_lock.py",
     "tests/node/calls/",

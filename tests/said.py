@@ -1,169 +1,176 @@
-"""What is said of the launch files and logs that the tests have, word for word? ``python -m tests.said`` writes it.
+"""What is found in the launch cases, logs and broken clusters of the tests? ``python -m tests.said`` writes the tables.
 
-Other tests say which rule or cause speaks; tests/data/said/ has everything that a person reads then, and its diff shows
-what a change of the code changes for people. What was read of a launch file stands there as a digest.
+Of each finding about a launch file: verdict and rule, the lines it points at, the values of its sentence and what it
+would edit; of a case without one: the fields of each start. Of each log: the causes, their lines, ranks and nodes. Of
+each broken cluster: the commands that an operator is given. No wording stands there, so a better sentence changes
+nothing, and a wrong number, line, rank, edit or command does. The case of the same name in tests/data/launch/ or
+tests/diagnose/logs/, or the rows of the check in tests/checks/, say whether a line is right.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import MISSING, fields, is_dataclass
 from itertools import groupby
+from operator import itemgetter
+from string import ascii_letters
 from typing import Any
 
 from preflight.diagnose import diagnose
 from preflight.diagnose.found import Diagnosis
 from preflight.errors import UsageError
-from preflight.facts.cluster import Cluster
 from preflight.launch.field import Sourced, Unknown
-from preflight.launch.launcher import Launcher
+from preflight.launch.plan import Plan
 from preflight.launch.rules.check import check_texts
-from preflight.ledger.findings import Where
+from preflight.ledger.findings import Finding
+from preflight.said import Said
+from tests.checks.samples import judge
 from tests.diagnose import test_logs
 from tests.house import ROOT
+from tests.judge.commands.test_every_check import rows
+from tests.judge.commands.typed import as_root
 from tests.launch import truth
-from tests.launch.nodes import cluster
 
 FOLDER = ROOT / "tests" / "data" / "said"
-SENTENCES = "sentences.txt"
-SHORTEST_SCRIPT = 12
+FIELDS = {
+    "nodes": "nodes",
+    "fewest_nodes": "least",
+    "processes_per_node": "each",
+    "world_size": "world",
+    "rank": "rank",
+    "local_rank": "local",
+    "master_address": "address",
+    "master_port": "port",
+    "node_rank": "node",
+}
 
 
-def short(value: Any) -> str:
-    """A value in one line, without what is as it always is."""
-    if isinstance(value, Where):
-        return f"{value.file}:{value.line}"
-    if isinstance(value, Launcher):
-        return value.name
-    if isinstance(value, Sourced):
-        mark = {"written": "", "tool": " by the tool", "environment": " or as set"}[value.origin]
-        return f"{short(value.value)}@{value.line}{mark}"
-    if isinstance(value, Unknown):
-        kinds = [name for name in ("varies", "in_container", "hidden") if getattr(value, name)]
-        return f"?{value.expression!r}@{value.line}{''.join(f' {kind}' for kind in kinds)}"
-    if is_dataclass(value):
-        told = ((one.name, getattr(value, one.name), one) for one in fields(value))
-        return " ".join(f"{name}={short(held)}" for name, held, one in told if not is_usual(held, one))
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {short(held)}" for key, held in sorted(value.items())) + "}"
-    if isinstance(value, (tuple, list)):
-        return "[" + ", ".join(map(short, value)) + "]"
-    return repr(value) if isinstance(value, str) else str(value)
-
-
-def is_usual(value: Any, one: Any) -> bool:
-    """Is a field as it is where nothing is given?"""
-    usual = one.default_factory() if one.default_factory is not MISSING else one.default
-    return usual is not MISSING and value == usual
-
-
-def digest(text: str) -> str:
-    """Eight letters that are others for another text: what is read of a file is too much to write down."""
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def of_launch_files() -> Iterator[tuple[str, str]]:
-    """A file's name and text for each file of cases: every finding, every plan, and why nothing was read."""
+def of_launch_cases() -> Iterator[str]:
+    """Each case with what was found in it, or read of it; of one file the name is left out."""
     for source, cases in groupby(truth.cases(), key=lambda case: case.source):
-        lines = []
+        yield f"##### {source}"
         for case in cases:
-            lines.append(f"=== {case.name}")
-            try:
+            lines: list[str] = []
+            with suppress(UsageError):
                 findings, files = check_texts(case.texts)
-            except UsageError as error:
-                lines.append(f"refused: {error}")
-                continue
-            for one in findings:
-                places = " ".join(map(short, one.where))
-                lines += [f"{one.verdict} {one.check} {places}", f"  {one.message}"]
-                lines += [f"  fix: {one.fix}"] * bool(one.fix) + [f"  edit: {short(edit)}" for edit in one.edits]
-            lines += [f"plan: {plan.launcher.name} {digest(short(plan))}" for plan in files.plans]
-        yield f"launch-{source}", "\n".join(lines) + "\n"
+                lines = [line for one in findings for line in as_found(one)] or [*of_nodes(map(as_read, files.plans))]
+            if lines:
+                (file, *others) = case.texts
+                yield f"=== {case.name}"
+                yield from lines if others else (line.replace(f"{file}:", ":") for line in lines)
 
 
-def sentences() -> Iterator[str]:
-    """Each sentence once that is said of a parameter of a test, or of the cases because the nodes do not fit them."""
-    nodes = cluster(3, gpus=4, listening=(29500,), interfaces=("eth0", "eth1"), packages=())
-    said = set().union(*(about(texts) for texts in parameters()))
-    for case in truth.cases():
-        said |= about(case.texts, nodes) - about(case.texts)
-    yield from sorted(said)
+def as_read(plan: Plan) -> str:
+    """A start: where it stands, and its fields, each with the line where that is another one."""
+    told = [f"{plan.launcher.name} {plan.where.file}:{plan.where.line}"]
+    for name, word in FIELDS.items():
+        field = getattr(plan, name)
+        if field is not None and not is_usual(plan, name, field):
+            value = "?" if isinstance(field, Unknown) else field.value
+            told.append(f"{word}={value}" + f"@{field.line}" * (field.line != plan.where.line))
+    return " ".join(told)
 
 
-def about(texts: Mapping[str, str], nodes: Cluster | None = None) -> set[str]:
-    """The sentences about launch files, each in one line."""
-    with suppress(UsageError):
-        found = check_texts(texts, nodes)[0]
-        return {f"{one.verdict} {one.check}: {one.message} | {one.fix}".replace("\n", " / ") for one in found}
-    return set()
+def is_usual(plan: Plan, name: str, field: Sourced | Unknown) -> bool:
+    """Is a field what the tool takes where nothing is written, or the product or copy of others?"""
+    if isinstance(field, Unknown):
+        return name == "fewest_nodes"
+    nodes, each = plan.nodes, plan.processes_per_node
+    if name == "world_size" and isinstance(nodes, Sourced) and isinstance(each, Sourced):
+        return field.value == nodes.value * each.value
+    return field.origin == "tool" or (name == "fewest_nodes" and field == nodes)
 
 
-def parameters() -> Iterator[dict[str, str]]:
-    """Texts by file name, and longer texts as those of a script, in the lists of parameters under tests/launch."""
-    for path in sorted((ROOT / "tests/launch").rglob("test_*.py")):
-        module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
-        for name, function in sorted(vars(module).items()):
-            for mark in getattr(function, "pytestmark", ()) if name.startswith("test_") else ():
-                for value in flat(mark.args) if mark.name == "parametrize" else ():
-                    if isinstance(value, str) and len(value) > SHORTEST_SCRIPT:
-                        yield {"n.sh": value}
-                    elif isinstance(value, dict) and all(isinstance(one, str) for one in (*value, *value.values())):
-                        yield value
+def of_nodes(starts: Iterable[str]) -> Iterator[str]:
+    """Starts in a row that differ in their node alone, as one."""
+    for told, many in groupby((start.partition(" node=") for start in starts), key=itemgetter(0)):
+        nodes = [node for _, _, node in many]
+        yield told + (f" node={' '.join(nodes)}" if any(nodes) else f" {len(nodes)}x" * (len(nodes) > 1))
 
 
-def flat(values: Any) -> Iterator[Any]:
-    """The values in lists of lists, and in pytest.param."""
-    for value in values if isinstance(values, (list, tuple)) else values.values:
-        if isinstance(value, (list, tuple)) or type(value).__name__ == "ParameterSet":
-            yield from flat(value)
-        else:
-            yield value
+def as_found(finding: Finding) -> Iterator[str]:
+    """A finding and its edits."""
+    places = [f"{where.file}:{where.line}" for where in finding.where]
+    seen = {*places, *(where.file for where in finding.where)}
+    rule = finding.check.removeprefix("launch.")
+    yield " ".join([str(finding.verdict), rule, *places, *(one for one in values(finding.message) if one not in seen)])
+    for edit in finding.edits:
+        yield f"  {edit.file}:{edit.first}-{edit.last}{'' if edit.is_sure else ' perhaps'} -> {' / '.join(edit.lines)}"
 
 
-def of_logs() -> Iterator[tuple[str, str]]:
-    """The same of each file of logs, and the words of every cause that speaks in one of them."""
-    words: dict[str, str] = {}
-    for source, logs in groupby(test_logs.logs().items(), key=lambda log: log[0].partition(":")[0]):
-        lines = []
-        for name, (_, log) in logs:
-            found = diagnose(list(log))
-            lines += [f"=== {name.partition(': ')[2]}", *diagnosed(found)]
-            for one in (*found.causes, *found.consequences, *found.notes):
-                cause = one.cause
-                words[cause.name] = (
-                    f"{cause.name} {cause.kind.name} {cause.check}\n  {cause.meaning}\n  fix: {cause.fix}"
-                )
-        yield f"logs-{source}.txt", "\n".join(lines) + "\n"
-    yield "logs-words.txt", "\n".join(words[name] for name in sorted(words)) + "\n"
+def values(text: Any) -> Iterator[str]:
+    """What stands in a sentence and in those within it, without their words."""
+    if isinstance(text, Said):
+        for part in (*text.parts, *text.values.values()):
+            yield from values(part)
+    elif not isinstance(text, str) or is_telling(text):
+        yield str(text)
+
+
+def is_telling(value: str) -> bool:
+    """Is it a name, number or place, and not words of English or the ending of one?"""
+    return len(value) > 2 and (" " not in value or not set(value) & set(ascii_letters))
+
+
+def of_logs() -> Iterator[str]:
+    """Each log with what was found in it, the lines that speak of that, and the job."""
+    logs = ((*name.split(": ", 1), log) for name, (_, log) in test_logs.logs().items())
+    for source, many in groupby(logs, key=itemgetter(0)):
+        yield f"##### {source}"
+        for _, name, log in many:
+            if lines := list(diagnosed(diagnose(list(log)))):
+                yield from [f"=== {name}", *lines]
 
 
 def diagnosed(found: Diagnosis) -> Iterator[str]:
     """A diagnosis, line by line."""
-    for kind in ("causes", "consequences", "notes"):
-        for one in getattr(found, kind):
-            lines = " ".join(f"{seen.line}{f'/{seen.rank}' * (seen.rank >= 0)}" for seen in one.evidence)
-            yield f"{kind}: {one.cause.name} {one.count}x {one.where} lines {lines} {one.detail}".rstrip()
-    yield f"job: {short(found.job)}".rstrip()
-    if found.collect:
-        yield f"collect: {digest(short(found.collect))}"
+    for word, some in (("cause", found.causes), ("after", found.consequences), ("note", found.notes)):
+        for one in some:
+            told = [word, one.cause.name, *(str(seen.line) for seen in one.evidence)]
+            told += [f"{one.count}x"] * (one.count != len(one.evidence))
+            told += [f"of {numbers(one.ranks)}"] * bool(one.ranks) + [f"on {' '.join(one.nodes)}"] * bool(one.nodes)
+            yield " ".join([*told, *values(one.detail)])
+    job = found.job
+    told = [f"world {job.world_size}"] * bool(job.world_size) + [f"silent {numbers(job.silent)}"] * bool(job.silent)
+    told += [f"runs {job.runs}"] * (job.runs > 1) + ["ended"] * job.has_ended
+    told += [
+        f"{hang.sequence} {hang.operation} of {numbers(hang.waiting)} not {numbers(hang.missing)}"
+        for hang in [job.hang]
+        if hang
+    ]
+    if told:
+        yield " ".join(["job", *told])
 
 
-def written(pattern: str) -> dict[str, str]:
-    """What was written down, by the names of files."""
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob(pattern))}
+def of_broken_clusters() -> Iterator[str]:
+    """Each check with the commands for every cluster that the tests break for it."""
+    held = [(row.name, row.run) for row in rows()]
+    for name, many in groupby(sorted(held, key=itemgetter(0)), key=itemgetter(0)):
+        typed = [line for _, run in many for line in as_typed(judge(name, as_root(run)))]
+        if typed:
+            yield from [f"=== {name}", *dict.fromkeys(typed)]
+
+
+def as_typed(findings: Iterable[Finding]) -> Iterator[str]:
+    """Node, the command for now and the one that lasts; what is a remark and no command is left out."""
+    for command in (command for finding in findings for command in finding.commands):
+        ways = [way for way in (command.now, command.lasting) if way and not way.startswith("#")]
+        yield f"{command.node}: {' || lasting: '.join(ways)}"
+
+
+def numbers(ranks: Iterable[int]) -> str:
+    """Ranks, in few letters."""
+    return ",".join(map(str, ranks))
+
+
+TABLES = {"commands": of_broken_clusters, "launch": of_launch_cases, "logs": of_logs}
 
 
 def main() -> None:
     """Write all of it."""
     FOLDER.mkdir(exist_ok=True)
-    for path in FOLDER.glob("*.txt"):
-        path.unlink()
-    for name, text in (*of_launch_files(), *of_logs()):
-        (FOLDER / name).write_text(text, encoding="utf-8")
-    (FOLDER / SENTENCES).write_text("\n".join(sentences()) + "\n", encoding="utf-8")
+    for name, lines in TABLES.items():
+        (FOLDER / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import patience
 from tests.bench.mutants import Mutant, mutants
 from tests.bench.mutation_tests import Map, Tracer, room_of, tests_of
 
@@ -35,7 +36,7 @@ WANTED = 0.85
 STARTING_SECONDS = 20  # before the first test runs
 SLOWER = 4  # how many times longer than unchanged the tests may take: what goes on for ever is noticed too
 PRELOADED = ("asyncio", "hypothesis.strategies", "jinja2", "msgspec", "psutil", "rich.console", "tree_sitter", "yaml")
-WORDS = ("-q", "-x", "-n0", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-W", "ignore::pytest.PytestWarning")
+WORDS = ("-q", "-n0", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-W", "ignore::pytest.PytestWarning")
 TOUCHED = time.time_ns() // 10**9  # each change is written a second later than the one before: no bytecode fits two
 
 
@@ -63,7 +64,7 @@ class Copy:
         (self.root / path).write_text(text)
         os.utime(self.root / path, (TOUCHED + self.changed,) * 2)
 
-    def pytest(self, words: Sequence[str], plugin: object, seconds: float, done: str = "") -> int | None:
+    def pytest(self, words: Sequence[str], plugin: object, seconds: float, *, done: str = "") -> int | None:
         """pytest's exit code in a fork, None where it did not end in time; what it started is ended with it."""
         pid = os.fork()
         if pid == 0:
@@ -78,7 +79,7 @@ class Copy:
                     del sys.modules[name]
                 sys.path[:] = [str(self.root), *(one for one in sys.path if one not in ("", str(ROOT)))]
                 os.environ["PYTHONPATH"] = str(self.root)
-                code = int(pytest.main([*WORDS, *words], plugins=[plugin]))
+                code = int(pytest.main([*WORDS, *(() if done else ("-x",)), *words], plugins=[plugin]))
                 if done:
                     plugin.map().store(Path(done))  # type: ignore[attr-defined]
             finally:
@@ -136,8 +137,11 @@ def survives(mutant: Mutant) -> bool:
     try:
         for stage in MAP.stages(mutant.path, mutant.lines, is_at_import=mutant.is_at_import):
             chosen = Chosen(stage, MAP.seconds)
-            patience = STARTING_SECONDS + SLOWER * sum(chosen.of_file.values())
-            code = COPY.pytest(sorted(chosen.of_file, key=chosen.of_file.__getitem__), chosen, patience)
+            seconds = STARTING_SECONDS + SLOWER * sum(chosen.of_file.values())
+            seconds *= (
+                patience.of_this_machine()
+            )  # else a machine that others use would end them, and they count as failed
+            code = COPY.pytest(sorted(chosen.of_file, key=chosen.of_file.__getitem__), chosen, seconds)
             if code != pytest.ExitCode.OK:
                 return False
         return True
@@ -214,7 +218,7 @@ def make_map(paths: Sequence[str], file: Path) -> None:
     try:
         every = {place for path in paths for place in tests_of(path)}
         places = sorted(one for one in every if not any(one.startswith(f"{other}/") for other in every))
-        copy.pytest(places, Tracer(copy.root, paths), 3600, str(file))
+        copy.pytest(places, Tracer(copy.root, paths), 3600, done=str(file))
         if not file.exists():
             raise SystemExit(f"the tests did not run unchanged: {copy.log.read_text()[-2000:]}")
         made = Map.stored(file)

@@ -1,7 +1,8 @@
 """Which tests may notice a change of a file of ours, and which of them run the changed line?
 
-A file has a twin, the test file of its name; its room has tests; ALSO lists what tests it from elsewhere. The tests of unit,
-and the twins whatever they need, are run once unchanged while every line that they run is noted.
+A file has a twin, the test file of its name; its room has tests; ALSO lists what tests it from elsewhere. The tests of unit
+are run once unchanged while every line that they run is noted: some minutes for judge, launch, diagnose and measure. Tests
+that start processes or a lab are left out, so a change that only those would notice counts as a survivor.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 import types
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +22,19 @@ import pytest
 
 from tests import kinds
 
+CALLS = 30  # of one function in one test are traced: later ones run hardly a new line, and each costs time
+STAGE_SECONDS = 12  # of tests are tried on a change in each of the two stages, as long as they took while traced
+# What sees all cases is tried in any case.
+BROAD = ("tests/launch/test_truth.py", "tests/test_said.py")
 ALSO: dict[str, tuple[str, ...]] = {
     "checks": ("tests/judge", "tests/testing"),
-    "preflight/judge": ("tests/checks", "tests/testing"),
+    "preflight/diagnose": ("tests/test_said.py::test_findings_are_those_of_the_table[logs]",),
+    "preflight/judge": (
+        "tests/checks",
+        "tests/test_said.py::test_findings_are_those_of_the_table[commands]",
+        "tests/testing",
+    ),
+    "preflight/launch": ("tests/test_said.py::test_findings_are_those_of_the_table[launch]",),
     "preflight/plugin.py": ("tests/judge",),
 }
 
@@ -57,7 +68,7 @@ def tests_of(path: str) -> list[str]:
 
 def is_below(test: str, places: Iterable[str]) -> bool:
     """Is a test's node id in one of these files or folders?"""
-    return any(test.startswith((f"{place}::", f"{place}/")) for place in places)
+    return any(test == place or test.startswith((f"{place}::", f"{place}/")) for place in places)
 
 
 @dataclass(frozen=True)
@@ -75,50 +86,61 @@ class Map:
         chosen = {test for line in wanted for test in of_lines.get(line, ())}
         for test in self.seconds:
             in_twin = is_below(test, twins)
-            starts_processes = test.startswith(kinds.PROCESSES)  # what they run is not seen here
-            if (in_twin and (starts_processes or is_at_import)) or (is_at_import and is_below(test, tests_of(path))):
+            if is_at_import and (in_twin or is_below(test, tests_of(path))):
                 chosen.add(test)
-        stages = [[test for test in chosen if is_below(test, twins) is of_twin] for of_twin in (True, False)]
+        stages = [self.quick(test for test in chosen if is_below(test, twins) is of_twin) for of_twin in (True, False)]
         return [stage for stage in stages if stage]
 
+    def quick(self, tests: Iterable[str]) -> list[str]:
+        """The quickest of some tests, as many as run within the time that one stage has, and those of BROAD."""
+        spent, found = 0.0, []
+        for test in sorted(tests, key=self.seconds.__getitem__):
+            spent += self.seconds[test]
+            if spent <= STAGE_SECONDS or not found or is_below(test, BROAD):
+                found.append(test)
+        return found
+
     def store(self, file: Path) -> None:
-        """Write it down."""
-        ran = {path: {line: sorted(tests) for line, tests in lines.items()} for path, lines in self.ran.items()}
+        """Write it down, each test as its place in the list of seconds."""
+        place = {test: number for number, test in enumerate(self.seconds)}
+        ran = {
+            path: {line: sorted(place[test] for test in tests) for line, tests in lines.items()}
+            for path, lines in self.ran.items()
+        }
         file.write_text(json.dumps({"seconds": self.seconds, "ran": ran}))
 
     @classmethod
     def stored(cls, file: Path) -> Map:
         """As it was written down."""
-        told = json.loads(file.read_text())
-        ran = {path: {int(line): frozenset(tests) for line, tests in of.items()} for path, of in told["ran"].items()}
-        return cls(told["seconds"], ran)
+        held = json.loads(file.read_text())
+        tests = list(held["seconds"])
+        ran = {
+            path: {int(line): frozenset(tests[number] for number in numbers) for line, numbers in lines.items()}
+            for path, lines in held["ran"].items()
+        }
+        return cls(held["seconds"], ran)
 
 
 class Tracer:
-    """A plugin that runs the tests of unit, and of the twins, and notes what each runs of some files."""
+    """A plugin that runs the tests of unit, and notes what each runs of some files."""
 
     def __init__(self, root: Path, paths: Sequence[str]) -> None:
         self.names = {str(root / path): path for path in paths}
-        self.twins = {twin for path in paths for twin in twins_of(path) if twin.endswith(".py")}
         self.seconds: dict[str, float] = {}
         self.failed: set[str] = set()
         self.ran: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out the lab, what takes long, and processes that no twin starts."""
-        items[:] = [
-            item
-            for item in items
-            if (kinds.kind(item) == "unit" or (kinds.kind(item) == "process" and is_below(item.nodeid, self.twins)))
-            and not kinds.is_long(item)
-        ]
+        """Leave out the lab, processes and what takes long."""
+        items[:] = [item for item in items if kinds.kind(item) == "unit" and not kinds.is_long(item)]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         """Trace one test."""
         seen: set[tuple[str, int]] = set()
         names = self.names
+        called: Counter[types.CodeType] = Counter()
 
         def lines(frame: types.FrameType, event: str, _: object) -> object:
             if event == "line":
@@ -126,7 +148,11 @@ class Tracer:
             return lines
 
         def calls(frame: types.FrameType, _event: str, _: object) -> object:
-            return lines if frame.f_code.co_filename in names else None
+            code = frame.f_code
+            if code.co_filename not in names or called[code] == CALLS:
+                return None
+            called[code] += 1
+            return lines
 
         begun = time.monotonic()
         threading.settrace(calls)

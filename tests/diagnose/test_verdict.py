@@ -264,3 +264,92 @@ def test_a_try_that_another_follows_needs_less_to_be_survived():
     assert not diagnose([tried, "step 7 loss 2"]).has_failed
     assert diagnose([tried]).has_failed
     assert diagnose([tried, "step 7 loss 2", tried.partition(" (")[0]]).has_failed
+
+
+WHY_AND_THAT = (
+    (
+        "oom-killed",
+        "python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+        "srun: error: n7: task 3: Killed",
+    ),
+    (
+        "gpu-fell-off-the-bus",
+        "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', GPU has fallen off the bus.",
+        "RuntimeError: CUDA error: unspecified launch failure",
+    ),
+    (
+        "gpu-memory-error",
+        "NVRM: Xid (PCI:0000:3b:00): 48, pid=1, DBE (double bit error)",
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+    ),
+    (
+        "nccl-symbol-missing",
+        "ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister",
+        "ModuleNotFoundError: No module named 'deepspeed'",
+    ),
+    (
+        "no-gpu-visible",
+        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU",
+        "RuntimeError: CUDA error: initialization error",
+    ),
+    (
+        "no-route",
+        "[c10d] The client socket has failed to connect to [n1]:29500 (errno: 113 - No route to host).",
+        "torch.distributed.DistNetworkError: The client socket has timed out after 600s while trying to connect to (n1, 29500).",
+    ),
+    (
+        "name-not-resolved",
+        "socket.gaierror: [Errno -2] Name or service not known",
+        "[c10d] The client socket has failed to connect to [n1]:29500 (errno: 111 - Connection refused).",
+    ),
+    (
+        "memlock-limit",
+        "n1:1:1 [0] NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory",
+        "RuntimeError: NCCL error: unhandled system error",
+    ),
+    (
+        "device-side-assert",
+        "RuntimeError: CUDA error: device-side assert triggered",
+        "[rank0]:[E] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.",
+    ),
+    (
+        "gpu-out-of-memory",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB.",
+        "ConnectionResetError: [Errno 104] Connection reset by peer",
+    ),
+    (
+        "port-in-use",
+        "RuntimeError: The server socket has failed to listen on any local network address. The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+    ),
+    (
+        "shared-memory-full",
+        "RuntimeError: DataLoader worker (pid 123) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.",
+        "srun: error: n7: task 3: Bus error",
+    ),
+    (
+        "link-down",
+        "mlx5_core 0000:3b:00.0: Link down",
+        "n1:1:1 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<1> with status=12 opcode=0 len=0 vendor err 129",
+    ),
+    (
+        "nccl-version-mismatch",
+        "NCCL WARN Mismatched NCCL version detected : rank 0 version 22005 rank 1 version 21803",
+        "RuntimeError: NCCL error: internal error",
+    ),
+    (
+        "nan",
+        "loss is nan, stopping training",
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: 87) of binary: python",
+    ),
+)
+
+
+@pytest.mark.parametrize(("cause", "why", "that"), WHY_AND_THAT)
+def test_what_says_why_comes_before_what_only_says_that(cause, why, that):
+    """In whichever order they stand: lines of several ranks are mixed."""
+    for lines in ([why, that], [that, why]):
+        found = diagnose(lines)
+        named = [one.cause.name for one in (*found.causes, *found.consequences)]
+        assert named[0] == cause
+        assert len(named) > 1

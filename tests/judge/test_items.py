@@ -134,3 +134,27 @@ def test_a_check_that_returns_its_verdict_was_not_measured(returned):
     """`return a == b` where assert was meant: pytest only warns of it, and every node would pass."""
     with pytest.raises(NotMeasured, match="write assert where it says return"):
         contained(lambda **_: returned)()
+
+
+async def awaited():
+    """A coroutine, where it is called."""
+
+
+async def yielding_later():
+    """An asynchronous generator."""
+    yield
+
+
+def yielding():
+    """A generator."""
+    yield
+
+
+@pytest.mark.parametrize("kind", [awaited, yielding_later, yielding])
+def test_a_body_that_did_not_run_is_told_from_a_value_that_nobody_reads(kind):
+    """Both were not measured, and each says its own."""
+    with pytest.raises(NotMeasured, match="whose body did not run"):
+        contained(kind)()
+    with pytest.raises(NotMeasured, match="write assert where it says return"):
+        contained(lambda: True)()
+    assert contained(lambda: None)() is None

@@ -66,3 +66,60 @@ def test_variables_enter_a_container_by_dash_e():
     inside = RIGHT.replace("--rm", "--rm -e RANK=3 -e WORLD_SIZE=4 -e MASTER_ADDR=10.0.0.1 -e NCCL_IB_DISABLE=true")
     assert values(launch(f"{inside} python t.py\n"))["rank"] == 3
     assert "variables_have_values_that_count" in failed({"n.sh": f"{inside} python t.py\n"})
+
+
+def of(words: str):
+    """The container of `docker run` with these options."""
+    return run_of(("docker", "run", *words.split(), "image", "torchrun"), "n.sh", 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "locks"),
+    [
+        ("--ulimit memlock=-1", True),
+        ("--ulimit=memlock=-1:-1", True),
+        ("--ulimit nofile=1024", False),
+        ("--cap-add IPC_LOCK", True),
+        ("--cap-add=ALL", True),
+        ("--cap-add SYS_PTRACE", False),
+        ("", False),
+    ],
+)
+def test_memory_may_be_locked_by_a_limit_or_a_right(words, locks):
+    """Docker's own default is 64 KiB."""
+    assert of(words).locks_memory is locks
+
+
+@pytest.mark.parametrize(
+    ("words", "field", "value"),
+    [
+        ("--net host", "network", "host"),
+        ("--network=none --network host", "network", "host"),
+        ("-p 29500:29500", "publishes", True),
+        ("--publish=29500:29500", "publishes", True),
+        ("", "publishes", False),
+        ("--shm-size=16g", "shm", "16g"),
+        ("--ipc host", "ipc", "host"),
+        ("--privileged", "is_privileged", True),
+        ("", "is_privileged", False),
+        ("--gpus all", "has_gpus", True),
+        ("--runtime=nvidia", "has_gpus", True),
+        ("--runtime=runc", "has_gpus", False),
+        ("--device /dev/infiniband -v /a:/b --mount type=bind", "devices", ("/dev/infiniband", "/a:/b", "type=bind")),
+        ("-e A=1 --env B=2=3", "variables", {"A": "1", "B": "2=3"}),
+        ("-e A --env=B", "taken_along", ("A", "B")),
+        ("--env-file vars", "is_opaque", True),
+        ("-e A=1", "is_opaque", False),
+        ("--name x --rm -it", "image", "image"),
+    ],
+)
+def test_each_option_of_docker_run_is_read(words, field, value):
+    """With = or a blank; of the network the last one counts."""
+    assert getattr(of(words), field) == value
+
+
+def test_a_command_that_runs_no_image_is_no_container():
+    """docker exec, and the word run of another program."""
+    assert run_of(("docker", "exec", "box", "torchrun"), "n.sh", 3) is None
+    assert run_of(("uv", "run", "torchrun"), "n.sh", 3) is None
+    assert run_of(("nvidia-docker", "run", "image"), "n.sh", 3).has_gpus

@@ -91,3 +91,51 @@ def test_a_plan_calls_address_and_port_what_its_files_call_them():
     assert (endpoint.address, endpoint.port) == ("the address of --rdzv_endpoint", "the port of --rdzv_endpoint")
     master = plan("torchrun --nnodes=2 --node_rank=0 --master_addr=n1 --master_port=40000 t.py\n").field_names
     assert (master.address, master.port) == ("--master_addr", "--master_port")
+
+
+@pytest.mark.parametrize(
+    ("around", "is_one_step"),
+    [
+        ("srun {} &\nwait", False),
+        ("srun -N1 -n1 {} &\nwait", True),
+        ("srun -N1 -n1 {}", False),
+        ("srun -N2 -n2 {} &\nwait", False),
+        ("srun --nodelist=n1 {}", True),
+        ("for node in n1 n2; do\n  srun {}\ndone", True),
+        ("for node in n1 n2; do\n  {}\ndone", False),
+    ],
+)
+def test_a_step_beside_others_is_of_some_nodes_only(around, is_one_step):
+    """One node in the background, one that is named, or one of a loop; and always a step of srun."""
+    command = "torchrun --nnodes=2 --nproc_per_node=8 --node_rank=$SLURM_NODEID --master_addr=n1 t.py"
+    text = f"#!/bin/bash\n#SBATCH --nodes=2\n{around.replace('{}', command)}\n"
+    plans = read_texts({"job.sbatch": text}).plans
+    assert {found.is_one_step for found in plans} == {is_one_step}
+
+
+@pytest.mark.parametrize(
+    ("words", "is_open", "says_something"),
+    [
+        ("--nnodes=$N", True, False),
+        ("--nnodes=$N --master_port=29500", False, False),
+        ("--nnodes=$N --node_rank=$R --master_addr=$A --master_port=$P --nproc_per_node=$G", True, False),
+        ("--nnodes=$N --nproc_per_node=8", False, True),
+        ("--nnodes=$N --master_addr=n1", False, True),
+        ("--nnodes=2", False, True),
+        ("", False, False),
+    ],
+)
+def test_a_file_is_open_where_all_that_counts_comes_from_outside(words, is_open, says_something):
+    """A single number, address or port of its own is something to hold other files against."""
+    found = plan(f"torchrun {words} t.py\n")
+    assert (found.is_open, found.says_something) == (is_open, says_something)
+
+
+@pytest.mark.parametrize(
+    ("around", "is_logged_in"),
+    [("ssh n2 {}", True), ("kubectl exec pod-1 -- {}", True), ("bash -c '{}'", False), ("docker exec box {}", False)],
+)
+def test_a_login_on_another_node_is_told_from_a_shell(around, is_logged_in):
+    """kubectl counts only where it runs something in a pod."""
+    found = plan(around.replace("{}", "torchrun --nnodes=2 --node_rank=1 --master_addr=n1 t.py") + "\n")
+    assert found.is_logged_in is is_logged_in

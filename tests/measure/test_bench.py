@@ -394,3 +394,18 @@ def test_the_all_reduce_is_what_a_run_of_several_collectives_is_held_against():
         found = bench_of(names)
         assert found.expected == found.expected_of[wanted]
         assert found.expected_of[names[0]] != found.expected_of[names[1]]
+
+
+@pytest.mark.parametrize(("network", "counts"), [("IB", False), ("Socket", True)])
+def test_streams_count_only_where_the_log_says_that_the_job_uses_their_network(network, counts):
+    """What NCCL wrote wins over the facts of the nodes, from which RDMA ports may be missing."""
+    log = {"record": "nccl_log", "lines": [f"node1:1:1 [0] NCCL INFO Using network {network}"]}
+    found, _, _ = run(
+        said(LINE_RATE, log),
+        given=healthy(5),
+        backend="nccl",
+        is_localizing=True,
+        rate=lambda source: 0.4 if source == "node3" else LINE_RATE,
+    )
+    assert bool(found.streams) is counts
+    assert [one.nodes for one in found.slow if not one.part] == [("node3",)] * counts

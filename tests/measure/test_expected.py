@@ -9,7 +9,7 @@ import pytest
 
 from preflight.facts.pci import PciFunction
 from preflight.facts.value import Missing
-from preflight.measure.expected import Node, Use, expected
+from preflight.measure.expected import Node, Use, expected, within
 from preflight.measure.links import ALONE, UNKNOWN, Inside, Nic, Uplink, slot_gbytes_per_s
 from preflight.results import Stream
 
@@ -213,6 +213,7 @@ def test_every_platform_has_a_figure_at_every_size(platform, nodes):
             continue
         assert math.isfinite(found.busbw_gbytes_per_s)
         assert found.derivation
+        assert all(line and "None" not in line for line in found.derivation)
         if found.bound_gbytes_per_s is None:
             assert any(words in line for words in UNBOUNDED for line in found.derivation), found
         else:
@@ -343,3 +344,41 @@ def test_a_slow_port_beside_the_others_counts_for_the_bound_only():
 def test_nothing_is_expected_of_what_loads_the_links_unevenly(op):
     """One root has everybody's data."""
     assert of("DGX H100 8xNDR", 2, op=op) is None
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_a_switch_that_adds_up_bounds_gpus_on_nvlink(ranks):
+    """Each GPU sends its data once at the rate of its links, instead of 2(n-1)/n times."""
+    found = within({"n": PLATFORMS["DGX H100 8xNDR"]}, Use(ranks, ranks, algorithm="NVLS SIMPLE", size_bytes=8 << 30))
+    assert found.bound_gbytes_per_s == pytest.approx(450.0 * 2 * (ranks - 1) / ranks)
+    assert (found.busbw_gbytes_per_s, found.is_floor) == (475.2, False)
+
+
+def test_nothing_bounds_gpus_on_another_link():
+    """What PCIe or xGMI carries at most is not known, and said so."""
+    for platform in ("MI300X 8x400", "A100 PCIe, 8"):
+        assert within({"n": PLATFORMS[platform]}, Use(8, 8)).bound_gbytes_per_s is None
+
+
+def test_gpus_within_a_node_are_held_to_the_weakest_of_the_nodes():
+    """By a ring, whatever the order of the nodes; a link that differs among healthy ones gives a floor."""
+    nodes = {"a": PLATFORMS["DGX H100 8xNDR"], "b": PLATFORMS["DGX A100 8xHDR"], "c": PLATFORMS["DGX H100 8xNDR"]}
+    assert within(nodes, Use(8, 8)).busbw_gbytes_per_s == 240.0
+    floor = within({"n": PLATFORMS["A100 PCIe, 8"]}, Use(8, 8))
+    assert (floor.busbw_gbytes_per_s, floor.is_floor) == (5.5, True)
+
+
+@pytest.mark.parametrize(
+    ("inside", "op", "ranks"),
+    [(HOPPER, "all_to_all", 8), (HOPPER, "all_reduce", 1), (UNKNOWN, "all_reduce", 8)],
+)
+def test_nothing_is_expected_within_where_nothing_is_known(inside, op, ranks):
+    """Of uneven traffic, of a rank alone, and of a link that no fact tells; one such node is enough."""
+    assert within({"a": Node(NDR, HOPPER, 8), "b": Node(NDR, inside, 8)}, Use(ranks, ranks, op=op)) is None
+    assert within({}, Use(8, 8)) is None
+
+
+def test_a_pair_of_gpus_is_held_to_what_one_link_carries():
+    """sendrecv does not add up the links of a ring."""
+    found = within({"n": Node(NDR, MI300X, 8)}, Use(8, 8, op="sendrecv"))
+    assert found.busbw_gbytes_per_s == 48.0

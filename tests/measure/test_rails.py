@@ -162,3 +162,44 @@ def test_what_is_slow_knows_its_peers():
     assert searched(job, fabric).slow == (
         Slow(nodes=("node4",), direction="egress", part="rail 0", gbytes_per_s=24.0, peers_gbytes_per_s=48.0),
     )
+
+
+@pytest.mark.parametrize(("gpus", "is_told"), [(2, False), (3, True)])
+def test_a_whole_rail_is_held_against_two_others_at_least(gpus, is_told):
+    """Of two nobody knows which is the slow one."""
+    job = cluster(4, gpus)
+    fabric = Fabric(job)
+    fabric.sends = {rank: 0.5 for rank in range(4 * gpus) if rank % gpus == 1}
+    found = [(part, way) for _, part, way in told(searched(job, fabric))]
+    assert (("rail 1", "both") in found) is is_told
+
+
+def lying(job, fabric, liar: int, most: float):
+    """A look over a fabric in which one rank claims more of what it receives than its senders do."""
+    plan = rails.look(rails.spaces(job), threshold=0.8)
+    try:
+        rounds = next(plan)
+        while True:
+            told = fabric.measure(rounds)
+            rounds = plan.send([(s, t, rate, most if t == liar else rate) for s, t, rate in told])
+    except StopIteration as end:
+        return end.value
+
+
+def test_ends_that_contradict_each_other_are_disputed_by_rail():
+    """On the rail of the rank that lies, with its node as the receiver, and on no other."""
+    job = cluster(4, 2)
+    found = lying(job, Fabric(job), liar=3, most=400.0)  # the second rank of node2
+    across = [one for one in found.disputed if one.source != one.target]
+    assert across
+    assert {(one.target, one.part) for one in across} == {("node2", "rail 1")}
+
+
+def test_a_node_that_contradicts_itself_is_disputed_by_its_gpus():
+    """Within a node both ends are its own."""
+    job = cluster(4, 2)
+    found = lying(job, Fabric(job), liar=3, most=4000.0)
+    within = {(one.source, one.target, one.part) for one in found.disputed if one.source == one.target}
+    assert within == {("node2", "node2", "cuda:0, cuda:1")}
+    honest = lying(job, Fabric(job), liar=-1, most=0.0)
+    assert honest.disputed == ()

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from preflight.facts.subjects.network import Gateway
+from preflight.facts.value import Missing
 from preflight.testing import healthy
 from tests.judge.commands.typed import as_root, typed
 
@@ -42,3 +43,48 @@ def test_the_gateway_of_the_others_is_added(lacking):
     run = run.broken(run.names, "network", gateways=(Gateway("eth0", "10.0.0.254", "inet"),))
     run = run.broken(lacking, "network", gateways=())
     assert typed(run, "network.default_routes_are_alike") == {lacking: "ip route replace default via 10.0.0.254"}
+
+
+@pytest.mark.parametrize(
+    ("manager", "command"),
+    [
+        ("netplan", "netplan set ethernets.eth0.mtu=9000 && netplan apply"),
+        (
+            "NetworkManager",
+            'nmcli connection modify "$(nmcli -g GENERAL.CONNECTION device show eth0)" 802-3-ethernet.mtu 9000',
+        ),
+        ("systemd-networkd", "MTUBytes=9000"),
+    ],
+)
+def test_the_mtu_lasts_by_the_manager_of_the_node(manager, command):
+    """As the manager keeps it; a plain command would be gone after a boot."""
+    run = as_root(healthy()).broken_interface("node3", mtu=1400)
+    run = run.broken("node3", "machine", network_manager=manager)
+    found = typed(run, "network.mtu_is_the_same_on_every_node", lasting=True)["node3"]
+    assert command in found
+    assert not found.startswith("#")
+
+
+def test_a_manager_that_is_not_known_gets_a_remark_and_no_command():
+    """What cannot be typed is a comment, so pasting it changes nothing."""
+    run = as_root(healthy()).broken_interface("node3", mtu=1400)
+    run = run.broken("node3", "machine", network_manager=Missing("no manager runs"))
+    assert typed(run, "network.mtu_is_the_same_on_every_node", lasting=True)["node3"].startswith("#")
+
+
+@pytest.mark.parametrize(
+    ("manager", "command"),
+    [
+        ("netplan", 'netplan set \'ethernets.eth0.routes=[{"to": "0.0.0.0/0", "via": "10.0.0.254"}]\''),
+        (
+            "NetworkManager",
+            'nmcli connection modify "$(nmcli -g GENERAL.CONNECTION device show eth0)" ipv4.gateway 10.0.0.254',
+        ),
+    ],
+)
+def test_the_gateway_lasts_by_the_manager_of_the_node(manager, command):
+    """The address that the others have, for the interface that the node trains on."""
+    run = as_root(healthy(4)).broken("node3", "machine", network_manager=manager)
+    run = run.broken(run.names, "network", gateways=(Gateway("eth0", "10.0.0.254", "inet"),))
+    run = run.broken("node3", "network", gateways=())
+    assert typed(run, "network.default_routes_are_alike", lasting=True) == {"node3": command}

@@ -6,6 +6,7 @@ import pytest
 
 from preflight.testing import roce
 from tests.checks.samples import renamed, with_netdevs, without_gid
+from tests.checks.test_rdma import opened
 from tests.judge.commands.test_every_check import port_off
 from tests.judge.commands.typed import as_root, typed
 
@@ -48,3 +49,68 @@ def test_a_port_without_an_address_gets_no_index():
     run = with_netdevs(as_root(roce()))
     assert typed(without_gid(run, "node2", 3), name) == {}
     assert typed(run.with_variables("node2", NCCL_IB_GID_INDEX="7"), name) == {"node2": "export NCCL_IB_GID_INDEX=3"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "of_the_others", "own", "command"),
+    [
+        ("trust", "dscp", "pcp", "mlnx_qos -i rdma4 --trust dscp"),
+        ("pfc_priorities", "3", "none", "mlnx_qos -i rdma4 --pfc 0,0,0,1,0,0,0,0"),
+        ("pfc_priorities", "0, 7", "3", "mlnx_qos -i rdma4 --pfc 1,0,0,0,0,0,0,1"),
+        (
+            "traffic_class",
+            "106",
+            "0",
+            "printf '%s\\n' 106 | tee /sys/class/infiniband/mlx5_4/tc/1/traffic_class >/dev/null",
+        ),
+    ],
+)
+def test_flow_control_becomes_that_of_the_others(setting, of_the_others, own, command):
+    """By the tool or file of the setting, for the interface of the port."""
+    run = with_netdevs(as_root(roce()))
+    for name in run.names:
+        run = run.broken_rdma_port(name, 4, **{setting: of_the_others})
+    run = run.broken_rdma_port("node2", 4, **{setting: own})
+    assert typed(run, "rdma.flow_control_is_the_same_on_every_node") == {"node2": command}
+
+
+def test_congestion_control_is_switched_by_priority_and_side():
+    """On for those of the others and off for the rest, as receiver and as sender."""
+    run = with_netdevs(as_root(roce()))
+    for name in run.names:
+        run = run.broken_rdma_port(name, 4, ecn_priorities="3")
+    run = run.broken_rdma_port("node2", 4, ecn_priorities="none")
+    lines = typed(run, "rdma.flow_control_is_the_same_on_every_node")["node2"].split(" && ")
+    assert len(lines) == 16
+    on = [line for line in lines if line.startswith("printf '%s\\n' 1 ")]
+    assert [line.split()[-2] for line in on] == [
+        f"/sys/class/net/rdma4/ecn/{side}/enable/3" for side in ("roce_np", "roce_rp")
+    ]
+    assert {line.split()[2] for line in lines if line not in on} == {"0"}
+
+
+@pytest.mark.parametrize(
+    ("words", "start"),
+    [
+        ("/dev/infiniband/uverbs0: Permission denied", "chmod a+rw /dev/infiniband/uverbs*"),
+        ("ibv_open_device: EACCES", "chmod a+rw /dev/infiniband/uverbs*"),
+        ("/dev/infiniband/uverbs0: No such file or directory", "modprobe -a ib_uverbs"),
+    ],
+)
+def test_devices_that_cannot_be_opened_get_rights_or_their_driver(words, start):
+    """By what the attempt said; a container is given its devices from outside."""
+    name = "rdma.devices_can_be_opened"
+    run = opened(as_root(roce()), "node2", words)
+    assert typed(run, name) == {"node2": start}
+    assert "/etc/" in typed(run, name, lasting=True)["node2"]
+    assert typed(run.broken("node2", "identity", context="container"), name) == {}
+
+
+def test_a_list_of_ports_keeps_to_infiniband_where_there_is_any():
+    """A RoCE port beside it is for other traffic; with RoCE alone all that are up are taken."""
+    run = as_root(roce(4)).with_variables("node2", NCCL_IB_HCA="mlx4_0")
+    some = run.broken_rdma_port("node2", 0, state="DOWN").broken_rdma_port("node2", 3, link_layer="InfiniBand")
+    name = "rdma.nccl_ib_hca_matches_a_port"
+    assert typed(some, name) == {"node2": "export NCCL_IB_HCA==mlx5_3"}
+    down = run.broken_rdma_port("node2", 0, state="DOWN")
+    assert typed(down, name) == {"node2": f"export NCCL_IB_HCA=={EIGHT.removeprefix('mlx5_0,')}"}

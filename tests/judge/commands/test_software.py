@@ -52,3 +52,40 @@ def test_a_python_of_the_system_is_not_told_to_take_packages():
     kept = as_root(roce()).broken("node3", "software", torch="2.4.0", **managed)
     want = "/usr/bin/python3 -m pip install --break-system-packages --force-reinstall torch=="
     assert typed(kept, VERSIONS)["node3"].startswith(want)
+
+
+@pytest.mark.parametrize(
+    ("preloaded", "typed_now"),
+    [
+        ("/opt/libnccl.so.2", "unset LD_PRELOAD"),
+        ("/opt/libnccl.so.2:/usr/lib/libjemalloc.so.2", "export LD_PRELOAD=/usr/lib/libjemalloc.so.2"),
+    ],
+)
+def test_another_nccl_leaves_the_preload_and_the_rest_stays(preloaded, typed_now):
+    """The variable goes only where it held nothing else."""
+    run = as_root(roce()).broken("node2", "software", nccl_preloaded="/opt/libnccl.so.2")
+    run = run.with_variables("node2", LD_PRELOAD=preloaded)
+    assert typed(run, "software.one_nccl_can_be_met") == {"node2": typed_now}
+
+
+@pytest.mark.parametrize(
+    ("folders", "typed_now"),
+    [
+        ("/opt/nccl/lib", "unset LD_LIBRARY_PATH"),
+        ("/opt/nccl/lib/:/usr/lib", "export LD_LIBRARY_PATH=/usr/lib"),
+        ("/usr/lib:/opt/nccl/lib", "export LD_LIBRARY_PATH=/usr/lib"),
+    ],
+)
+def test_a_folder_with_another_nccl_leaves_the_path(folders, typed_now):
+    """The other folders stay, in their order."""
+    copy = {"/opt/nccl/lib/libnccl.so.2.16.2": "2.16.2"}
+    run = as_root(roce()).broken("node2", "software", nccl_copies=copy).with_variables("node2", LD_LIBRARY_PATH=folders)
+    assert typed(run, "software.one_nccl_can_be_met") == {"node2": typed_now}
+
+
+def test_of_two_wheels_of_nccl_the_one_of_torchs_cuda_is_installed_again():
+    """Without its dependencies, and in the version that it has."""
+    wheels = {"nvidia-nccl-cu12": "2.27.5", "nvidia-nccl-cu13": "2.28.9"}
+    run = as_root(roce()).broken("node2", "software", packages=wheels)
+    (command,) = typed(run, "software.one_nccl_can_be_met").values()
+    assert command.endswith("pip install --force-reinstall --no-deps nvidia-nccl-cu13==2.28.9")

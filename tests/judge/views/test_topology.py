@@ -55,3 +55,21 @@ def test_a_node_without_a_dump_is_no_pass():
 def cluster_names():
     """The names of all nodes."""
     return roce().names
+
+
+def test_nodes_are_held_against_those_with_as_many_gpus():
+    """Of nodes with other numbers of GPUs nothing is said: NCCL must find something else there."""
+    few = GPUS[:4]
+    assert topology.differences(*run(node2=few)) == []
+    slow = (GPUS[0].replace("18 NVLinks", "12 NVLinks"), *GPUS[1:])
+    (blame,) = topology.differences(*run(node1=few, node2=slow))
+    assert blame.nodes == ("node2",)
+
+
+def test_of_many_lines_that_differ_three_are_shown():
+    """And how many more there are; of four one more."""
+    for count, more in ((3, ""), (4, " and 1 more"), (8, " and 5 more")):
+        slow = (*(line.replace("x16", "x8") for line in GPUS[:count]), *GPUS[count:])
+        (blame,) = topology.differences(*run(node2=slow))
+        assert blame.message.count("x8") == 3
+        assert blame.message.count(more or " more") == (2 if more else 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.said import value_in
 from tests.launch.samples import INDEXED, judged, rules
 
 
@@ -126,3 +127,23 @@ def test_an_address_of_a_leader_that_was_written_by_hand_is_held_against_the_set
     text = GROUPS.replace("ADDRESS", address).replace("replicas: 1", f"replicas: {groups}")
     (found,) = judged({"lws.yaml": text})
     assert words in found.message
+
+
+@pytest.mark.parametrize(
+    ("address", "is_told"),
+    [("train", True), ("train.ml.svc", True), ("train.ml.svc.cluster.local", True), ("train.example.org", False)],
+)
+def test_the_service_itself_leads_to_any_pod(address, is_told):
+    """With or without the domain of the cluster; a name of another domain is none of its names."""
+    found = judged({"job.yaml": INDEXED.replace("value: train-0.train", f"value: {address}")})
+    warned = [one for one in found if str(one.verdict) == "warn" and one.check == "launch.headless_service_is_there"]
+    assert [(value_in(one.message, "value"), value_in(one.message, "value_of")) for one in warned] == [
+        (address, 2)
+    ] * is_told
+    balanced = INDEXED.replace("value: train-0.train", "value: train").replace("  clusterIP: None\n", "")
+    assert not [one for one in judged({"job.yaml": balanced}) if value_is_of_all_pods(one)]
+
+
+def value_is_of_all_pods(finding) -> bool:
+    """Whether it says that an address leads to any of the pods."""
+    return str(finding.verdict) == "warn" and finding.check == "launch.headless_service_is_there"

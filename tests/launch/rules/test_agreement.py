@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.launch.rules.agreement import by_option
 from tests.launch.samples import config, failed, judged, pair, rules, torchrun
 
 
@@ -146,3 +147,19 @@ def test_the_field_that_differs_is_named():
         "launch.fields_agree",
         "--rdzv_id differs: job0 in n0.sh:1; job1 in n1.sh:1",
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        (["cfg.yaml", "--seq", "4096"], {"argument 1": "cfg.yaml", "--seq": "4096"}),
+        (["--seq=4096", "x"], {"--seq": "4096", "argument 2": "x"}),
+        (["model.seq=1", "--bf16"], {"model.seq": "1", "--bf16": ""}),
+        (["--bf16", "--lr", "-1e-4"], {"--bf16": "", "--lr": "-1e-4"}),
+        (["--from", "-"], {"--from": "-"}),
+        (["-v", "-n", "2"], {"-v": "", "-n": "2"}),
+    ],
+)
+def test_arguments_are_known_by_their_option_or_place(given, options):
+    """A number below zero is a value, and what begins like an option is none."""
+    assert by_option(given) == options

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from preflight.facts.cluster import Cluster
+from preflight.said import value_in
 from tests.launch.nodes import cluster, cluster_of, node
 from tests.launch.samples import HOSTFILE, config, exports, failed, judged, pair, rules, torchrun
 
@@ -145,3 +147,44 @@ def test_an_address_in_brackets_is_held_against_the_networks_of_the_nodes():
     told = [found for found in judged(files, cluster()) if found.check == "launch.master_address_is_rank_0s"]
     assert [str(found.verdict) for found in told] == ["warn"]
     assert "belongs to no host of --hosts, and lies in none of their networks" in told[0].message
+
+
+@pytest.mark.parametrize(
+    ("busy", "free"),
+    [
+        (range(29500, 29599), 29599),
+        (range(29500, 29600), 20000),
+        ((*range(29500, 29600), *range(20000, 20100)), 1024),
+    ],
+)
+def test_a_free_port_is_of_the_usual_ones_as_long_as_one_is_left(busy, free):
+    """Those that launchers take, then others that the kernel does not hand out, then any."""
+    found = judged(pair(torchrun), cluster(listening=tuple(busy)))
+    (one,) = (finding for finding in found if finding.check == "launch.master_port_is_free")
+    assert value_in(one.fix, "free_port") == free
+
+
+@pytest.mark.parametrize(("port", "is_told"), [(0, False), (1, True), (65535, True), (65536, False)])
+def test_a_busy_port_is_told_where_it_is_a_port(port, is_told):
+    """With the program that listens there, on the node that has the address."""
+    found = judged({"n.sh": torchrun(port=port)}, cluster(listening=(port,)))
+    busy = [one for one in found if one.check == "launch.master_port_is_free"]
+    assert [(one.nodes, value_in(one.message, "value")) for one in busy] == [(("node1",), port)] * is_told
+    assert all("(nginx)" in one.message for one in busy)
+
+
+def test_a_port_of_one_node_alone_is_not_looked_up():
+    """Only a job that may span nodes meets over it."""
+    assert "master_port_is_free" not in rules({"n.sh": torchrun(nodes=1)}, cluster(1, listening=(29500,)))
+
+
+@pytest.mark.parametrize(("low", "high"), [(29500, 29500), (20000, 30000), (29501, 30000), (20000, 29499)])
+def test_a_port_that_the_kernel_of_the_node_hands_out_is_warned_of(low, high):
+    """Its own range counts, both ends of it too; the fix is a port outside of it."""
+    nodes = [node(0), node(1)]
+    for one in nodes:
+        one.subjects["network"] = replace(one.subjects["network"], ephemeral_ports=(low, high))
+    found = [one for one in judged(pair(torchrun), cluster_of(*nodes)) if "ephemeral" in one.check]
+    assert [value_in(one.message, "low") for one in found] == [low] * len(found)
+    assert {str(one.verdict) for one in found} == ({"warn"} if low <= 29500 <= high else set())
+    assert not any(low <= value_in(one.fix, "free_port") <= high for one in found)

@@ -73,3 +73,35 @@ def test_a_line_of_options_in_a_variable_is_continued():
 def test_a_launcher_is_given_a_program(command, found):
     """With options alone it prints its usage and ends."""
     assert failed({"a.sh": f"#!/bin/bash\n{command}\n"}) == found
+
+
+@pytest.mark.parametrize(
+    ("command", "is_told"),
+    [
+        ("pip install -r requirements.txt", True),
+        ("python -m pip install --requirement=r.txt", True),
+        ("/opt/bin/pip3 install a b c", True),
+        ("pip install a b", False),
+        ("pip install -U a b", False),
+        ("pip install torch", True),
+        ("pip install flash-attn", True),
+        ("pip install --no-index a b c", False),
+        ("pip download a b c", False),
+        ("conda install -y numpy", True),
+        ("sudo apt-get install -y git", True),
+        ("apt install -y git", True),
+        ("huggingface-cli download x/y", True),
+        ("hf download x/y", True),
+        ("modelscope download x/y", True),
+        ("wget https://x/y", True),
+        ("curl -O https://x/y", True),
+        ("echo wget https://x/y", False),
+        ("[ -e x ] || wget https://x/y", False),
+    ],
+)
+def test_what_takes_minutes_on_every_node_is_told(command, is_told):
+    """A package or two of those that are small, and what one node alone does now and then, are not."""
+    found = [one for one in judged({"n.sh": f"{command}\n{torchrun()}"}) if one.check == "launch.nodes_start_together"]
+    assert [(str(one.verdict), one.where[0].line) for one in found] == [("warn", 1)] * is_told
+    assert "nodes_start_together" not in rules({"n.sh": f"{torchrun()}{command}\n"})
+    assert "nodes_start_together" not in rules({"n.sh": f"{command}\n{torchrun(nodes=1)}"})

@@ -131,3 +131,21 @@ def test_limits_of_a_login_say_nothing_of_those_of_slurmd():
     assert [(str(found.verdict), len(found.nodes)) for found in told] == [("skip", 2)]
     assert "limits_are_those_of_slurmd" not in rules({"j.sbatch": SBATCH}, cluster())
     assert rules(with_variable("NCCL_DEBUG=INFO"), cluster(hcas=("mlx5_0",))) == []
+
+
+def test_an_entry_is_a_slip_only_where_no_node_has_it():
+    """Nodes may have different adapters; those of the first node are shown beside it."""
+    nodes = cluster_of(node(0, hcas=("mlx5_0",)), node(1, hcas=("mlx5_1",)))
+    assert rules(with_variable("NCCL_IB_HCA=mlx5_0,mlx5_1"), nodes) == []
+    (found,) = judged(with_variable("NCCL_IB_HCA=mlx5_0,mlx5_1,mlx9_9"), nodes)
+    assert found.message.startswith("mlx9_9 of NCCL_IB_HCA")
+    assert "mlx5_0" in str(found.message).partition("(has ")[2]
+    assert "mlx5_1" not in str(found.message).partition("(has ")[2]
+
+
+def test_a_node_without_adapters_tells_nothing_of_them():
+    """The entry is held against the nodes that have some; with none there is nothing to say."""
+    nodes = cluster_of(node(0), node(1, hcas=("mlx5_1",)))
+    assert rules(with_variable("NCCL_IB_HCA=mlx5_1"), nodes) == []
+    assert "adapters_are_adapters" not in rules(with_variable("NCCL_IB_HCA=mlx9_9"), cluster())
+    assert "adapters_are_adapters" not in rules(with_variable("NCCL_IB_HCA="), nodes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.launch.read import read_texts
 from tests.launch.text.scripts import commands, words
 
 RUN = ["torchrun", "t.py"]
@@ -87,3 +88,36 @@ def test_a_variable_that_builds_on_what_it_was_stays_exported():
 def test_what_bash_puts_in_place_is_put_there(text, wanted):
     """Numbers that are counted up before or after they are read, all arguments, quotes within quotes."""
     assert words(text, launch_words=("run",))[-1] == wanted
+
+
+NODE = "torchrun --nnodes=2 --nproc_per_node=8 --node_rank=${1:-7} --master_addr=n1 train.py\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "rank", "around"),
+    [
+        ("bash node.sh 1", 1, {"bash"}),
+        ("bash node.sh 1 < other.txt", 1, {"bash"}),
+        ("bash -x node.sh 1", 1, {"bash"}),
+        ("./node.sh 1", 1, set()),
+        ("bash -s 1 < node.sh", 1, {"bash"}),
+        ("bash < node.sh", 7, {"bash"}),
+        ("ssh n2 bash -s 1 < node.sh", 1, {"bash", "ssh"}),
+        ("bash -c 'bash node.sh 1'", 1, {"bash"}),
+        ("srun bash node.sh 1", 1, {"bash", "srun"}),
+        ("srun ./node.sh 1", 1, {"srun"}),
+        ("docker exec box /job/node.sh 1", 1, {"docker", "exec"}),
+    ],
+)
+def test_a_script_gets_the_words_behind_it(command, rank, around):
+    """By its name or as the input of a shell, on whatever node, and not those of the shell itself."""
+    (found,) = read_texts({"run.sh": f"#!/bin/bash\n{command}\n", "node.sh": NODE}).plans
+    assert (found.where.file, found.node_rank.value) == ("node.sh", rank)
+    assert around <= found.wraps
+
+
+@pytest.mark.parametrize("command", ["bash bash", "bash -s", "bash other.sh 1", "bash -c node.txt", "echo node.sh 1"])
+def test_a_script_that_nothing_starts_keeps_its_own_words(command):
+    """It is read by itself, without arguments of another."""
+    (found,) = read_texts({"run.sh": f"#!/bin/bash\n{command}\n", "node.sh": NODE}).plans
+    assert (found.node_rank.value, found.wraps) == (7, frozenset())

@@ -45,6 +45,16 @@ RIGHT = (
     "echo a#b ${#} $# $((16#ff))",
     "echo {a,b}{1..3} ~ !x",
     "coproc x { a; }\ntrue",
+    "((a << 2))\necho b",
+    "(( a = b ? 1 : 2 )) && (( c | d ))",
+    "for ((;;)); do ((a)); break; done",
+    "if ((a < b)); then ((a >>= 1)); fi",
+    "while ((i--)); do :; done < x > y",
+    "a=$((1 << 2)) b=$[1 << 2]\necho",
+    "echo <<<'EOF'\necho",
+    "until [[ -f x ]]; do sleep 1; done &",
+    "case a in a) ;; esac; case b in (b) ;& *) echo; esac",
+    "f() if a; then b; fi\ng() { case x in x) ;; esac; }",
 )
 WRONG = (
     ("if a; then b", "`fi`", 1),

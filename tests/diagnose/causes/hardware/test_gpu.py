@@ -10,6 +10,11 @@ from tests.diagnose.causes.lines import found
 
 LINES = (
     (
+        "NVRM: Xid (PCI:0000:3b:00): 64, pid='<unknown>', name=<unknown>, Row Remapper Error: (0x00000001) - Failed to remap row",
+        "gpu-memory-error",
+    ),
+    ("[  100.0] amdgpu 0000:03:00.0: amdgpu: GPU hang detected", "gpu-reset"),
+    (
         "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned from status @ kernel_channel.c:2874",
         "gpu-waits-for-reset",
     ),

@@ -7,6 +7,13 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("[  7.0] mlx5_core 0000:3b:00.0 eth0: Link down", "link-down"),
+    ("systemd-networkd[812]: eth0: Lost carrier", "link-down"),
+    ("nfs: server filer not responding, timed out", "nfs-not-responding"),
+    ("OSError: [Errno 107] Transport endpoint is not connected: '/mnt/data'", "nfs-not-responding"),
+    ("OSError: [Errno 108] Cannot send after transport endpoint shutdown: '/scratch/x'", "nfs-not-responding"),
+    ("cp: cannot stat '/data/x': Input/output error", "io-error"),
+    ("The system is going down for reboot NOW!", "node-rebooted"),
     ("kernel.hung_task_all_cpu_backtrace = 0", ""),
     ("<6>[    2.875476] ata3: SATA link down (SStatus 0 SControl 300)", ""),
     ("May  7 10:11:12 n3 kernel: mlx5_core 0000:17:00.0 ib0: NIC Link is Down", "link-down"),

@@ -7,6 +7,50 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    (
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=job_7,mems_allowed=0-1,task=python,pid=12,uid=1000",
+        "oom-killed",
+    ),
+    ("python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0", "oom-killed"),
+    (
+        "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0. Some of the step tasks have been OOM Killed.",
+        "oom-killed",
+    ),
+    ("terminate called after throwing an instance of 'std::bad_alloc'", "cannot-allocate-memory"),
+    (
+        "RuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 8589934592 bytes.",
+        "cannot-allocate-memory",
+    ),
+    (
+        "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 14.9 GiB for an array with shape (2000000000,) and data type float64",
+        "cannot-allocate-memory",
+    ),
+    ("bash: fork: Cannot allocate memory", "cannot-allocate-memory"),
+    ("RuntimeError: unable to write to file </torch_123_456_0>", "shared-memory-full"),
+    ("RuntimeError: DataLoader timed out after 60 seconds", "loader-worker-timeout"),
+    ("RuntimeError: received 0 items of ancdata", "too-many-open-files"),
+    ("bash: fork: retry: Resource temporarily unavailable", "too-many-processes"),
+    (
+        "OpenBLAS blas_thread_init: pthread_create failed for thread 12 of 64: Resource temporarily unavailable",
+        "too-many-processes",
+    ),
+    ("libgomp: Thread creation failed: Resource temporarily unavailable", "too-many-processes"),
+    ("BlockingIOError: [Errno 11] Resource temporarily unavailable", "too-many-processes"),
+    ("Fatal Python error: Segmentation fault", "segmentation-fault"),
+    (
+        "[n1:1234:0:1234] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x8)",
+        "segmentation-fault",
+    ),
+    ("*** SIGSEGV received at time=1700000000 on cpu 3 ***", "segmentation-fault"),
+    ("Segmentation fault (core dumped)", "segmentation-fault"),
+    ("malloc(): corrupted top size", "heap-corruption"),
+    ("malloc_consolidate(): invalid chunk size", "heap-corruption"),
+    ("double free or corruption (!prev)", "heap-corruption"),
+    ("corrupted size vs. prev_size while consolidating", "heap-corruption"),
+    ("corrupted double-linked list", "heap-corruption"),
+    ("*** stack smashing detected ***: terminated", "heap-corruption"),
+    ("Fatal Python error: Bus error", "bus-error"),
+    ("[n1:1234:0:1234] Caught signal 7 (Bus error: nonexistent physical address)", "bus-error"),
     ("opening remote shared memory object in shm_open: No such file or directory (err=9)", "shared-memory-removed"),
     ("[n7:mpi_rank_3][error_sighandler] Caught error: Segmentation fault (signal 11)", "segmentation-fault"),
     ("[Tue May  7 10:11:12 2024] Out of memory: Killed process 4242 (python) total-vm:1kB", "oom-killed"),

@@ -7,6 +7,25 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("OSError: [Errno 28] No space left on device: '/ckpt/step_100.pt'", "disk-full"),
+    ("[Errno 28] write failed", "disk-full"),
+    ("OSError: [Errno 122] Disk quota exceeded: '/home/u/x'", "disk-full"),
+    ("[Errno 122] while writing shard 3", "disk-full"),
+    ("npm ERR! nospc ENOSPC: no space left on device, write", "disk-full"),
+    ("ENOSPC while saving the checkpoint", "disk-full"),
+    (
+        "RuntimeError: Not enough free disk space to download the file. The expected file size is: 9976.58 MB.",
+        "disk-full",
+    ),
+    ("run.sh: line 3: 811 File size limit exceeded(core dumped) python train.py", "disk-full"),
+    ("RuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 1088 vs 982", "disk-full"),
+    ("RuntimeError: PytorchStreamWriter failed writing file data/12: file write failed", "disk-full"),
+    ("PermissionError: [Errno 13] Permission denied: '/ckpt/latest'", "permission-denied"),
+    ("[Errno 13] /ckpt/latest", "permission-denied"),
+    ("bash: /opt/run.sh: Permission denied", "permission-denied"),
+    ("OSError: [Errno 30] Read-only file system: '/data'", "permission-denied"),
+    ("mkdir: cannot create directory '/data/x': Permission denied", "permission-denied"),
+    ("PermissionError: [Errno 1] Operation not permitted: '/data/x'", "permission-denied"),
     ("FileNotFoundError: [Errno 2] No such file or directory: '/ckpt/tmp-7' -> '/ckpt/last'", "rename-race"),
     ("OSError: [Errno 28] No space left on device: '/ckpt/step9'", "disk-full"),
     ("OSError: [Errno 122] Disk quota exceeded", "disk-full"),

@@ -7,6 +7,19 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("sbatch: error: Batch job submission failed: Duplicate generic resource (GRES) specification", "slurm-options"),
+    (
+        "sbatch: error: Batch job submission failed: Pathname of a file, directory or other parameter too long",
+        "slurm-options",
+    ),
+    ("srun: error: Unable to create step for job 7: Task distribution specification invalid", "slurm-options"),
+    ("sbatch: error: Invalid --mail-type specification", "slurm-options"),
+    ("srun: error: Hostlist is empty!", "slurm-options"),
+    ("sbatch: error: Batch job submission failed: Circular job dependency", "slurm-options"),
+    (
+        "srun: error: Unable to create step for job 7: Cannot request more threads per core than the job allocation",
+        "slurm-options",
+    ),
     ("sbatch: error: Batch job submission failed: Requested node configuration is not available", "slurm-refused"),
     (
         "srun: fatal: SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive.",

@@ -7,6 +7,11 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    ("curl: (6) Could not resolve host: head", "name-not-resolved"),
+    ("socket.gaierror: [Errno 8] nodename nor servname provided, or not known", "name-not-resolved"),
+    ("socket.gaierror: [Errno -5] No address associated with hostname", "name-not-resolved"),
+    ("dial tcp: lookup head on 10.96.0.10:53: no such host", "name-not-resolved"),
+    ("OSError: [Errno 99] Cannot assign requested address", "cannot-assign-address"),
     (
         "RuntimeError: [enforce fail at /x/gloo/transport/tcp/device.cc:84] rp != nullptr. Unable to find address for: node7",
         "name-not-resolved",

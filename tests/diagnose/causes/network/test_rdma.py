@@ -9,6 +9,13 @@ from tests.diagnose.causes.lines import found
 LINES = (
     ("rank 3: ibv_modify_qp err 61", "rdma-gid"),
     ("`ibv_modify_qp 110` of p2p.cc", "rdma-gid"),
+    ("transport retry counter exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)", "rdma-transport-retry"),
+    (
+        "n1:1:1 [0] misc/ibvwrap.cc:123 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<1> with status=13 opcode=0 len=0 vendor err 135",
+        "rdma-rnr-retry",
+    ),
+    ("RNR retry counter exceeded on mlx5_0:1", "rdma-rnr-retry"),
+    ("IBV_WC_RNR_RETRY_EXC_ERR", "rdma-rnr-retry"),
     (
         "n7:70:99 [3] misc/ibvwrap.cc:288 NCCL WARN Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
         "rdma-gpu-memory",

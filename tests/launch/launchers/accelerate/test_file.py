@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.launch.diff import fixed
+from preflight.said import value_in
 from tests.launch.samples import config, failed, judged, rules
 
 
@@ -61,3 +62,30 @@ def test_a_section_that_a_web_page_left_without_indentation_is_one_finding():
     (right,) = fixed({"n.yaml": text}).texts.values()
     assert right.split("\n")[3:7] == ["deepspeed_config:", *(f"  {line}" for line in LOST)]
     assert rules({"n.yaml": right}) == []
+
+
+@pytest.mark.parametrize(
+    ("section", "keys"),
+    [
+        ("deepspeed_config", ("deepspeed_multinode_launcher: standard", "zero_stage: 3", "zero3_init_flag: true")),
+        ("deepspeed_config", ("offload_optimizer_device: cpu", "gradient_accumulation_steps: 2")),
+        ("fsdp_config", ("fsdp_version: 2", "fsdp_offload_params: false")),
+        ("megatron_lm_config", ("megatron_lm_tp_degree: 2", "megatron_lm_pp_degree: 2")),
+        ("parallelism_config", ("parallelism_config_dp_shard_size: 2", "parallelism_config_tp_size: 2")),
+        ("dynamo_config", ("dynamo_backend: INDUCTOR", "dynamo_mode: default")),
+        ("mpirun_config", ("mpirun_ccl: '1'", "mpirun_hostfile: hosts")),
+        ("fp8_config", ("fp8_format: HYBRID", "amax_history_len: 1024")),
+        ("ipex_config", ("ipex: true", "ipex_fusion_enabled: false")),
+    ],
+)
+def test_every_section_is_known_by_its_keys(section, keys):
+    """Without indentation they are found from the first to the last; one alone may be at home there."""
+    head = config()
+    first = len(head.splitlines()) + 2
+    found = judged({"n.yaml": f"{head}{section}:\n" + "\n".join(keys) + "\n"})
+    (one,) = [held for held in found if held.check == "launch.keys_are_indented"]
+    assert value_in(one.message, "section") == section
+    assert [where.line for where in one.where] == [first, first + len(keys) - 1]
+    assert [edit.lines for edit in one.edits] == [(f"  {key.replace(chr(39), '')}",) for key in keys]
+    alone = judged({"n.yaml": f"{head}{section}:\n{keys[0]}\n"})
+    assert "launch.keys_are_indented" not in [held.check for held in alone]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from preflight.said import value_in
 from tests.launch.manifests.kinds.pods import pod
-from tests.launch.samples import rules
+from tests.launch.samples import judged, rules
 
 
 def test_a_cluster_of_rays_is_read_for_its_pods():
@@ -34,3 +37,18 @@ def test_ray_hands_out_the_gpus_that_a_pod_has():
     for told in ("8", "0"):
         found = rules({"ray.yaml": RAY.replace('num-gpus: "8"', f'num-gpus: "{told}"')})
         assert "processes_match_devices" not in found
+
+
+@pytest.mark.parametrize("bare", ["8", "0.5"])
+@pytest.mark.parametrize("group", ["headGroupSpec", "workerGroupSpecs"])
+def test_a_number_among_the_start_parameters_is_told_at_its_line(group, bare):
+    """The CRD has texts there, and the server refuses a number; of the head and of every group of workers."""
+    worker = "    rayStartParams: {}\n"
+    text = RAY.replace('{num-gpus: "8"}', "{}") + f"  workerGroupSpecs:\n  - replicas: 1\n{worker}"
+    text += RAY.partition("rayStartParams")[2].partition("\n")[2]
+    assert "variables_are_texts" not in rules({"ray.yaml": text})
+    empty = worker if group == "workerGroupSpecs" else "    rayStartParams: {}\n    template"
+    wrong = text.replace(empty, empty.replace("{}", f"{{num-cpus: {bare}}}"), 1)
+    (found,) = [one for one in judged({"ray.yaml": wrong}) if one.check == "launch.variables_are_texts"]
+    assert (str(found.verdict), value_in(found.message, "text")) == ("fail", bare)
+    assert wrong.splitlines()[found.where[0].line - 1].strip() == f"rayStartParams: {{num-cpus: {bare}}}"
