@@ -19,11 +19,11 @@ from typing import TypeGuard
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po, write_po
 
-from preflight.cli.explain import _rules_reported_by
 from preflight.ledger.findings import Verdict
 from preflight.report.language.catalogue import FOLDER
 from preflight.report.language.template import pieces
 from preflight.said import msgid as msgid_of
+from preflight.tables.launch_rules import VERDICTS
 from tests.house import PACKAGE, ROOT
 
 ZH = FOLDER / "zh.po"
@@ -266,9 +266,15 @@ def _documented(tree: ast.Module, nodes: list[ast.AST], place: str) -> Iterator[
     for node in nodes:
         if isinstance(node, ast.FunctionDef) and (
             (place.startswith("checks/") and node.name.startswith("test_"))
-            or (place.startswith("preflight/launch/") and any(_rules_reported_by(node)))
+            or (place.startswith("preflight/launch/") and _reports_a_rule(node))
         ):
             yield from ((part, node.lineno) for part in parts(ast.get_docstring(node) or ""))
+
+
+def _reports_a_rule(function: ast.FunctionDef) -> bool:
+    """Whether a function of launch/ names a rule, so that `preflight explain` shows its docstring."""
+    words = (node.value for node in ast.walk(function) if isinstance(node, ast.Constant))
+    return any(isinstance(word, str) and word in VERDICTS for word in words)
 
 
 def parts(text: str) -> list[str]:
@@ -368,12 +374,13 @@ def is_shown(text: str, place: str) -> bool:
     return not SHELL.search(CODE.sub("", text))  # a sentence may quote a command
 
 
+NAMED = re.compile(r"\b(?:[A-Z]+_[A-Z0-9_]+)\b")  # of variables
 ALIKE = 0.7  # of the words of two sentences, from which on one is the other reworded
 
 
 def reworded(old: str, new: str) -> float:
     """How much of an English sentence stayed, as long as it has the same values; 0 where it may mean something else."""
-    if sorted(FIELD.findall(old)) != sorted(FIELD.findall(new)):
+    if any(sorted(kept.findall(old)) != sorted(kept.findall(new)) for kept in (FIELD, CODE, NAMED)):
         return 0.0
     return difflib.SequenceMatcher(None, old.split(), new.split(), autojunk=False).ratio()
 

@@ -25,16 +25,16 @@ from tests import kinds
 CALLS = 30  # of one function in one test are traced: later ones run hardly a new line, and each costs time
 STAGE_SECONDS = 12  # of tests are tried on a change in each of the two stages, as long as they took while traced
 # What sees all cases is tried in any case.
-BROAD = ("tests/launch/test_truth.py", "tests/test_said.py")
+BROAD = ("tests/launch/test_truth.py", "tests/test_found.py")
 ALSO: dict[str, tuple[str, ...]] = {
     "checks": ("tests/judge", "tests/testing"),
-    "preflight/diagnose": ("tests/test_said.py::test_findings_are_those_of_the_table[logs]",),
+    "preflight/diagnose": ("tests/test_found.py::test_findings_are_those_of_the_table[logs]",),
     "preflight/judge": (
         "tests/checks",
-        "tests/test_said.py::test_findings_are_those_of_the_table[commands]",
+        "tests/test_found.py::test_findings_are_those_of_the_table[commands]",
         "tests/testing",
     ),
-    "preflight/launch": ("tests/test_said.py::test_findings_are_those_of_the_table[launch]",),
+    "preflight/launch": ("tests/test_found.py::test_findings_are_those_of_the_table[launch]",),
     "preflight/plugin.py": ("tests/judge",),
 }
 

@@ -6,12 +6,12 @@ import pytest
 
 from preflight.said import joined
 from preflight.said import said as sentence
-from tests import said
+from tests import found as said
 
 
 @pytest.mark.parametrize("name", said.TABLES)
 def test_findings_are_those_of_the_table(name):
-    """Verdict, place, values, edits and commands, case by case; `python -m tests.said` writes what is right."""
+    """Verdict, place, values, edits and commands, case by case; `python -m tests.found` writes what is right."""
     listed = (said.FOLDER / f"{name}.txt").read_text(encoding="utf-8")
     assert list(said.TABLES[name]()) == listed.splitlines()
 

@@ -1,4 +1,4 @@
-"""What is found in the launch cases, logs and broken clusters of the tests? ``python -m tests.said`` writes the tables.
+"""What is found in the launch cases, logs and broken clusters of the tests? ``python -m tests.found`` writes it.
 
 Of each finding about a launch file: verdict and rule, the lines it points at, the values of its sentence and what it
 would edit; of a case without one: the fields of each start. Of each log: the causes, their lines, ranks and nodes. Of
