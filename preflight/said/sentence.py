@@ -218,6 +218,17 @@ def _spaced(parts: Iterable[str]) -> str:
     return made
 
 
+def plain_values(value: Any) -> Any:
+    """Lists, dicts and texts without a sentence among them: what goes to a node knows nothing of templates."""
+    if isinstance(value, Said):
+        return str.__str__(value)
+    if isinstance(value, dict):
+        return {plain_values(key): plain_values(held) for key, held in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(plain_values, value)) if not hasattr(value, "_fields") else value
+    return value
+
+
 def stored(text: str) -> Any:
     """A text as plain JSON: itself, or a sentence with its template and values."""
     if not isinstance(text, Said):

@@ -19,7 +19,7 @@ from typing import Any
 from preflight.errors import BadReply, Busy, HostError, TimedOut, Unreachable
 from preflight.hosts import Host
 from preflight.node.agent import frames
-from preflight.said import knowing, said
+from preflight.said import knowing, plain_values, said
 from preflight.session import payload, replies
 from preflight.session.budget import Budget, Pool
 from preflight.session.inbox import Inbox
@@ -286,7 +286,11 @@ class Session:
 
     async def write(self, message: dict[str, Any], blob: bytes = b"") -> None:
         """Send one frame."""
-        await self._write_raw(frames.order(self.marker, message, blob))
+        try:
+            data = frames.order(self.marker, message, blob)
+        except ValueError:  # marshal takes plain texts alone
+            data = frames.order(self.marker, plain_values(message), blob)
+        await self._write_raw(data)
 
     async def _write_raw(self, data: bytes) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import pickle
 
 import pytest
@@ -16,6 +17,7 @@ from preflight.said import (
     joined,
     knowing,
     leaves,
+    plain_values,
     restored,
     said,
     sentences_of,
@@ -129,3 +131,9 @@ def test_a_list_of_which_something_is_known_is_one_sentence():
     assert list(sentences_of(joined([both, CALLED]))) == [both, CALLED]
     assert list(values_in(joined([both, CALLED]), "about")) == ["links"]
     assert list(leaves(said("{what}: {text}", "x", CALLED))) == ["x", "localhost"]
+
+
+def test_what_goes_to_a_node_has_no_sentence_in_it():
+    """marshal takes neither a subclass of str nor what holds one."""
+    message = {"arguments": {"words": [CALLED, ("a", CALLED)], CALLED: 1}}
+    assert marshal.loads(marshal.dumps(plain_values(message))) == message
