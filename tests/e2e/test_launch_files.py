@@ -258,7 +258,7 @@ def checked(lab, folder):
 
 
 def test_a_filtered_master_port_is_told_with_its_rule_before_a_job_waits_for_it(lab2, files):
-    """The very port is tried with data: node, port, rule, and a command that lets it in when it is run there."""
+    """The very port is tried with data: node, port and rule, once, and nothing is said where the rule is gone."""
     patterns, _, right, _, _ = GUIDES["env"]
     folder = files(patterns, **right)
     node1 = lab2["node1"]
@@ -269,9 +269,8 @@ def test_a_filtered_master_port_is_told_with_its_rule_before_a_job_waits_for_it(
         finding = found["launch.rank_0_is_reached"]
         assert (code, finding["nodes"]) == (1, ["node1"])
         assert "port 29500 of node1" in finding["message"]
-        assert "nft on node1, inet lab in: tcp dport 29500 drop" in finding["message"]
-        command = finding["fix"].strip("`").removeprefix("ssh node1 sudo ")
-        node1.check(command.split())
-        assert checked(lab2, folder) == (0, {})
+        assert finding["message"].count("nft on node1, inet lab in: tcp dport 29500 drop") == 1
+        assert "29500" in finding["fix"]
     finally:
         node1.check(["nft", "delete table inet lab"])
+    assert checked(lab2, folder) == (0, {})

@@ -297,9 +297,10 @@ def blames_of_port(found: Rendezvous) -> list[Blame]:
         guilty = [name for name in (found.node, *sources) if name in found.filters]
         if not guilty:
             guilty = [found.node] if len(sources) == found.tried else sources
-        rules = [
+        held = (
             shown(rule.tool, name, rule.place, rule.rule) for name in guilty for rule in found.filters.get(name, ())
-        ]
+        )
+        rules = list(dict.fromkeys(held))
         port = said("port {port} of {node} ({address})", found.port, found.node, found.address)
         message = said("{whose} {port}, where rank 0 will listen: {REASONS}", whose, port, REASONS[edges[0].reason])
         if rules:
