@@ -92,7 +92,7 @@ def run(lab, place, command):
     ),
 )
 def test_every_command_runs(lab3, place, command):
-    """Exit 0 on a healthy cluster, with something said; 1 for the log of a failed job, 5 where no job runs to look at."""
+    """Exit 0 on a healthy cluster, with something said; 1 for a failed job's log, 5 where no job runs to look at."""
     done = run(lab3, place, command)
     code = 5 if " --match=" in command else 1 if command.startswith("preflight diagnose") else 0
     assert done.returncode == code, done.stdout + done.stderr
