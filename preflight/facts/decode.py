@@ -17,7 +17,7 @@ from preflight.facts.subjects import SUBJECTS
 from preflight.facts.subjects.gpus.vendor import NOT_ASKED
 from preflight.facts.value import Missing, Value
 from preflight.facts.versions import NOT_COLLECTED, adapted
-from preflight.said import said
+from preflight.said import plain_text, said
 
 SCHEMA = 1
 FACTS_FILE_LIMIT_BYTES = 64 << 20
@@ -88,9 +88,9 @@ def decode_stored(document: Document, shared: Shared | None = None) -> NodeFacts
 def encode(document: msgspec.Struct) -> bytes:
     """The bytes of facts/<node>.json; ASCII, so no control character of a node reaches a terminal."""
     try:
-        made = msgspec.json.encode(document)
+        made = msgspec.json.encode(document, enc_hook=plain_text)
     except UnicodeEncodeError:
-        made = msgspec.json.encode(encodable(msgspec.to_builtins(document)))
+        made = msgspec.json.encode(encodable(msgspec.to_builtins(document, enc_hook=plain_text)))
     if made.isascii():  # as nearly all are: twenty times as fast
         text = msgspec.json.format(made, indent=1).decode()
     else:

@@ -12,6 +12,7 @@ import msgspec
 from preflight.facts import decode
 from preflight.facts.decode import Answer, Document
 from preflight.facts.value import Missing
+from preflight.said import plain_text
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -77,9 +78,9 @@ class Documents(Mapping[str, Document]):
 def packed(value: Document | Answer) -> bytes:
     """A document, or what a node gave in a further round, as `Documents` holds it."""
     try:
-        text = msgspec.json.encode(value)
+        text = msgspec.json.encode(value, enc_hook=plain_text)
     except UnicodeEncodeError:  # a lone surrogate, which a stored document may not have either
-        text = msgspec.json.encode(decode.encodable(msgspec.to_builtins(value)))
+        text = msgspec.json.encode(decode.encodable(msgspec.to_builtins(value, enc_hook=plain_text)))
     return zlib.compress(text, 1)
 
 

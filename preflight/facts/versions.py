@@ -14,6 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from preflight.facts.value import Missing, Value
+from preflight.said import plain_text
 
 NOT_COLLECTED = "not collected by the version that stored it"
 
@@ -46,7 +47,7 @@ def _struct(value: dict[str, Any], kind: inspect.StructType) -> dict[str, Any]:
     kept = {field.name: _adapted(value[field.name], field.type) for field in kind.fields if field.name in value}
     for field in kind.fields:
         if field.required and field.name not in value and _may_be_missing(field.type):
-            kept[field.name] = msgspec.to_builtins(Missing(NOT_COLLECTED))
+            kept[field.name] = msgspec.to_builtins(Missing(NOT_COLLECTED), enc_hook=plain_text)
     return kept
 
 

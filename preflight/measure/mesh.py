@@ -13,7 +13,7 @@ from preflight.errors import BadReply, HostError, TimedOut
 from preflight.facts.neighbours import Pair, pairs
 from preflight.measure.blame import blame
 from preflight.results import Edge, Filter, Mesh, Way
-from preflight.said import said
+from preflight.said import plain_text, said
 from preflight.session import replies
 from preflight.session.connection import Call, Session
 from preflight.session.fleet import of_host
@@ -91,7 +91,7 @@ def checked(node: str, result: MeshReply, order: Mapping[str, Any]) -> dict[str,
         raise BadReply(node, "it reports ways to nodes that it was not asked to reach")
     if not set(result.heard) <= set(order["expect"]):
         raise BadReply(node, "it reports to have heard nodes that were not to connect to it")
-    reported: dict[str, Any] = msgspec.to_builtins(result)
+    reported: dict[str, Any] = msgspec.to_builtins(result, enc_hook=plain_text)
     return reported
 
 

@@ -218,6 +218,13 @@ def _spaced(parts: Iterable[str]) -> str:
     return made
 
 
+def plain_text(value: Any) -> str:
+    """A sentence as its text alone, for encoders that ask what an object is. Raises TypeError for anything else."""
+    if isinstance(value, Said):
+        return str.__str__(value)
+    raise TypeError(f"{type(value).__name__} is no sentence")
+
+
 def plain_values(value: Any) -> Any:
     """Lists, dicts and texts without a sentence among them: what goes to a node knows nothing of templates."""
     if isinstance(value, Said):

@@ -22,6 +22,7 @@ from preflight.facts.value import Missing, Value
 from preflight.report.document import Proof
 from preflight.results import Bench, Edge, Mesh, Rehearsal, Training
 from preflight.results.rehearsal import Cause
+from preflight.said import plain_text
 from preflight.testing.hardware import node_address
 
 V = TypeVar("V", bound=msgspec.Struct)
@@ -189,7 +190,7 @@ class FakeRun:
         """A subject with other values, each of the type that a node could send."""
         changed = msgspec.structs.replace(self.subjects[node][subject], **fields)
         try:
-            return msgspec.convert(msgspec.to_builtins(changed), type=type(changed), strict=True)
+            return msgspec.convert(msgspec.to_builtins(changed, enc_hook=plain_text), type=type(changed), strict=True)
         except msgspec.ValidationError as error:
             raise TypeError(f"no node could send this as {subject}: {error}") from None
 

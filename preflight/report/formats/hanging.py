@@ -11,7 +11,7 @@ from preflight.diagnose.hanging.stuck import Doing, Stuck
 from preflight.facts.value import Missing
 from preflight.redact import without_secrets
 from preflight.report.printable import printable
-from preflight.said import said
+from preflight.said import plain_text, said
 
 MOST_NAMED = 8
 MOST_FRAMES = 6
@@ -90,7 +90,7 @@ def hanging_document(stuck: Stuck, failures: Mapping[str, str]) -> dict[str, Any
                 "collective": printable(one.call),
                 "at": printable(one.at),
                 "guilty": id(one) in guilty,
-                **_printed(msgspec.to_builtins(one.process)),
+                **_printed(msgspec.to_builtins(one.process, enc_hook=plain_text)),
             }
             for group in stuck.groups
             for one in group
