@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -144,7 +145,7 @@ def test_a_rank_that_stops_while_the_communicator_is_made_holds_up_nobody_for_ev
     began = time.monotonic()
     found = two(tmp_path, plant=STOP)
     (failed,) = [record for record in found[0] if record["record"] == "failed"]
-    assert failed["error"].startswith("TimeoutError: Timed out waiting 7 s at stage communicator")
+    assert re.match(r"TimeoutError: Timed out waiting \d+ s at stage communicator", failed["error"])
     assert words.speaks_of_a_peer(failed["error"])
     assert time.monotonic() - began < 150  # most of it is the import of torch
     assert [event["rank"] for event in rank_files.kept(str(tmp_path), 4000)] == [0]
@@ -158,7 +159,7 @@ def test_a_rank_alone_blames_no_other(tmp_path, workload, settings):
     """A call that hangs in a world of one: the rank says so as its own failure, and of nobody else."""
     found = two(tmp_path, plant=HANG, workload=workload, settings=settings, ranks=1)
     (failed,) = [record for record in found[0] if record["record"] == "failed"]
-    assert failed["error"].startswith("TimeoutError: nothing moved for 7 s at stage communicator")
+    assert re.match(r"TimeoutError: nothing moved for \d+ s at stage communicator", failed["error"])
     assert not words.speaks_of_a_peer(failed["error"])
 
 
