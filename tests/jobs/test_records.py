@@ -192,5 +192,6 @@ def test_each_field_of_each_kind_with_a_wrong_value_is_refused_or_taken_whole(ki
 
 def test_every_record_that_a_workload_sends_is_known():
     """A new kind needs its row: without one it would be taken for a lie."""
-    sent = {kind for path in WORKLOADS.rglob("*.py") for kind in re.findall(r'"record": "(\w+)"', path.read_text())}
+    paths = (path for path in WORKLOADS.rglob("*.py") if "rehearsal" not in path.parts)  # whose lines are read apart
+    sent = {kind for path in paths for kind in re.findall(r'"record": "(\w+)"', path.read_text())}
     assert sent == set(records.KINDS)

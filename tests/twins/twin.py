@@ -35,7 +35,7 @@ from .folder import Folder
 
 ROOT = Path(__file__).parents[2]
 # Checks of what is measured, of this machine's disks, and of logins between nodes are for runs over ssh.
-LEFT_OUT = ("bench.", "training.", "mesh.", "files.", "caches.", "trust.", "master.")
+LEFT_OUT = ("rehearse.", "bench.", "training.", "mesh.", "files.", "caches.", "trust.", "master.")
 SECONDS = 60
 # What the machine says of itself that a twin is laid over; nothing of that may be seen in a twin. The variable chooses
 # one for a whole run of these tests: `PREFLIGHT_TWINS_ON="up for years" pytest tests/twins`.
