@@ -45,8 +45,10 @@ def test_a_missing_fact_crosses_the_wire_in_the_place_of_the_value():
     [
         (
             lambda node: node.kernel.memory,
-            "Kernel has no fact 'memory'; it has cgroup_memory_bytes, memory_available_bytes, memory_overcommit,"
-            " peer_memory",
+            (
+                "Kernel has no fact 'memory'; it has cgroup_memory_bytes, memory_available_bytes, memory_overcommit,"
+                " peer_memory"
+            ),
         ),
         (lambda node: node.identity.hostnam, "Identity has no fact 'hostnam'; it has hostname, hostname_address"),
         (lambda node: node.clock.zzz, "Clock has no fact 'zzz'; it has offset_seconds, uncertainty_seconds"),
