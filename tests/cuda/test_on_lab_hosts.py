@@ -152,7 +152,7 @@ def test_a_rank_that_is_killed_or_stopped_is_named_and_every_log_is_kept(run, la
     assert bench["not_measured_nodes"] == ["node2"], bench["not_measured"]
     assert bench["not_measured"].startswith("rank 2 on node2 stopped at stage running")
     assert ended in bench["not_measured"]
-    assert seconds < 60
+    assert seconds < 120
     for rank in range(4):
         log = logs[f"bench-rank{rank}-node{1 + rank // 2}-nccl.log"]
         assert "Init COMPLETE" in log
