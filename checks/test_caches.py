@@ -42,7 +42,8 @@ def test_every_node_compiles_for_itself(cluster):
     if not shared:
         return
     folders = {cache.what: cache for held in shared.values() for _, cache in held}
-    names = [name for name in cluster.names if any(name == node for held in shared.values() for node, _ in held)]
+    sharing = {node for held in shared.values() for node, _ in held}
+    names = [name for name in cluster.names if name in sharing]
     words = [
         said("{what}: {path} is on {kind} {source}", cache.what, cache.path, cache.kind, cache.source)
         for cache in folders.values()
