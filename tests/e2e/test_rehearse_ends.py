@@ -64,7 +64,7 @@ def ends(lab, folder, text, *, moment, number):
 def test_a_rehearsal_that_is_ended_leaves_nothing(lab, folder, moment, number):
     """Killed, or stopped by its user, before and after the ranks have come."""
     code = ends(lab, folder, TORCHRUN, moment=moment, number=number)
-    assert code in (-signal.SIGKILL, 130, 0)
+    assert code in (-signal.SIGKILL, -signal.SIGINT, 130, 0)  # before its own handler is there, INT ends it too
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
