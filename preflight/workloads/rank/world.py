@@ -72,10 +72,11 @@ def meet(
     records.planned = planned = replace(planned, ranks=ranks)
     records.stage("communicator")
     is_cuda = device.type == "cuda"
-    watch(records, seconds=wait_seconds + (AFTER_SECONDS if is_cuda else 0.0), ranks=ranks)
     in_a_call = of_a_call(planned, seconds=wait_seconds if is_cuda else join_seconds)
     if is_cuda:
         in_a_call = max(in_a_call, allowed("communicator", planned, seconds=wait_seconds))
+    # torch's own watchdog writes its file and ends the rank; ours comes after it.
+    watch(records, seconds=in_a_call + AFTER_SECONDS if is_cuda else wait_seconds, ranks=ranks)
     patience = timedelta(seconds=in_a_call)
     more = bound(device) if device.type == "cuda" and is_bound else {}
     dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=patience, **more)
