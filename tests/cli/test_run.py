@@ -150,7 +150,7 @@ def test_what_was_not_green_is_asked_again_and_nothing_else(tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "test_site.py").write_text(SITE_CHECK)
     preflight = partial(python, tmp_path, "-m", "preflight", "run")
-    first = preflight("--hosts=local", "--profile=quick", "--", "-k", "scratch or reach", "site/test_site.py")
+    first = preflight("--hosts=local", "--profile=quick", "--", "-k", "scratch or every_node_answers", "site/test_site.py")
     assert first.returncode == 1, first.stdout + first.stderr
     (tmp_path / "scratch").touch()
     again = preflight("--last-failed", "-v")
@@ -160,7 +160,7 @@ def test_what_was_not_green_is_asked_again_and_nothing_else(tmp_path):
     assert ["PASS", "reach.every_node_answers"] in verdicts
     assert "green in the last run" in again.stdout
     green = preflight("--last-failed")
-    assert green.returncode == 4
+    assert green.returncode == 4, again.stdout + green.stdout
     assert "was green; leave the option out to ask everything again" in green.stderr
 
 

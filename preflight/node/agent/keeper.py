@@ -107,9 +107,9 @@ class Keeper:
                 self.ending = "deadline"
             elif now >= self.lease_until:
                 self.ending = "lease"
-            elif self.own and not self.own.is_waiting:
+            elif (own := self.own) and not own.is_waiting:
                 self._wait(0.0)
-                self._go_on(self.own)
+                self._go_on(own)
             else:
                 self._wait(min(self.deadline, self.lease_until, self.flush_at) - now)
             if time.monotonic() >= self.flush_at:

@@ -35,17 +35,17 @@ def keep_what_is_written(rank: int, *, subsystems: str = "INIT,NET") -> str:
     return log
 
 
-def watch(records: Records, *, seconds: float, ranks: int) -> None:
+def watch(records: Records, *, seconds: float, least: float, ranks: int) -> None:
     """End this rank, with its reason, once it has stood still for so long: a call into NCCL or CUDA never gives up.
 
-    So long, and as much longer as what is planned at its stage takes. torch's own watchdog comes first where there is
-    one: none looks at the making of a communicator.
+    So long, and as much longer as what is planned at its stage takes, but `least` seconds at any stage: torch's own
+    watchdog comes first where there is one. None looks at the making of a communicator.
     """
     import threading
 
     def look() -> None:
         while True:
-            limit = allowed(records.at, records.planned, seconds=seconds)
+            limit = max(least, allowed(records.at, records.planned, seconds=seconds))
             if records.at != "done" and time.monotonic() - records.moved >= limit:
                 break
             time.sleep(min(0.5, seconds / 10))

@@ -76,7 +76,7 @@ def meet(
     if is_cuda:
         in_a_call = max(in_a_call, allowed("communicator", planned, seconds=wait_seconds))
     # torch's own watchdog writes its file and ends the rank; ours comes after it.
-    watch(records, seconds=in_a_call + AFTER_SECONDS if is_cuda else wait_seconds, ranks=ranks)
+    watch(records, seconds=wait_seconds, least=in_a_call + AFTER_SECONDS if is_cuda else 0.0, ranks=ranks)
     patience = timedelta(seconds=in_a_call)
     more = bound(device) if device.type == "cuda" and is_bound else {}
     dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=patience, **more)

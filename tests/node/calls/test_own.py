@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -124,6 +125,19 @@ def test_facts_that_are_no_longer_wanted_are_not_collected():
         wire.send({"ping": 4})
         assert wire.next("pong")["pong"] == 4
         assert wire.waiting == []
+
+
+@pytest.mark.skipif(own.may_block(dict(ARGUMENTS)), reason="on this machine the facts have a process of their own")
+def test_a_call_that_is_cancelled_between_two_steps_does_not_end_the_agent():
+    """Whenever the word comes, the agent lives and answers what follows."""
+    with opened() as wire:
+        for number in range(1, 21):
+            wire.call(number, "facts", {**ARGUMENTS, "subjects": True})
+            time.sleep(0.002 * number)
+            wire.send({"cancel": number})
+            wire.outcome(number)
+            wire.send({"ping": number})
+            assert wire.next("pong")["pong"] == number
 
 
 def test_the_second_round_alone_has_a_process():

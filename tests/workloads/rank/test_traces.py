@@ -17,7 +17,7 @@ from preflight.workloads.rank.records import Records
 from preflight.workloads.rank.traces import watch
 records = Records(rank=0)
 records.stage("communicator")
-watch(records, seconds=0.2, ranks={ranks})
+watch(records, seconds=0.2, least=0.0, ranks={ranks})
 time.sleep(50)
 """
 
