@@ -150,7 +150,8 @@ def test_what_was_not_green_is_asked_again_and_nothing_else(tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "test_site.py").write_text(SITE_CHECK)
     preflight = partial(python, tmp_path, "-m", "preflight", "run")
-    first = preflight("--hosts=local", "--profile=quick", "--", "-k", "scratch or every_node_answers", "site/test_site.py")
+    chosen = ("--", "-k", "scratch or every_node_answers", "site/test_site.py")
+    first = preflight("--hosts=local", "--profile=quick", *chosen)
     assert first.returncode == 1, first.stdout + first.stderr
     (tmp_path / "scratch").touch()
     again = preflight("--last-failed", "-v")

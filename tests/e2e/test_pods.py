@@ -40,7 +40,8 @@ def words_of(folder, *words, hosts=PodsLab.hosts):
     return ["preflight", "run", f"--hosts={hosts}", PYTHON, "--profile=quick", f"--report-dir={folder}", *words]
 
 
-SPEED = {"training.no_rank_straggles", "training.no_rank_halves_the_speed"}  # what else runs on this machine decides these
+# What else runs on this machine decides these.
+SPEED = {"training.no_rank_straggles", "training.no_rank_halves_the_speed"}
 
 
 def test_a_pod_with_an_old_python_is_told_with_its_version(cluster, tmp_path):

@@ -16,7 +16,7 @@ import time
 from preflight.workloads.rank.records import Records
 from preflight.workloads.rank.traces import watch
 records = Records(rank=0)
-records.stage("communicator")
+records.stage("rendezvous")
 watch(records, seconds=0.2, least=0.0, ranks={ranks})
 time.sleep(50)
 """
@@ -29,7 +29,7 @@ def test_a_rank_that_stands_still_ends_with_its_reason(ranks, why):
     program = [sys.executable, "-c", STANDS_STILL.format(ranks=ranks)]
     done = subprocess.run(program, env=given, capture_output=True, text=True, timeout=120, check=False)
     told = json.loads(done.stdout.splitlines()[-1])
-    assert (done.returncode, told["record"], told["stage"]) == (1, "failed", "communicator")
+    assert (done.returncode, told["record"], told["stage"]) == (1, "failed", "rendezvous")
     assert why in told["error"]
 
 
