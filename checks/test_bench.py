@@ -2,9 +2,9 @@
 
 import pytest
 
-from preflight.errors import Blame, BlameMany
+from preflight.judge.tables import devices
 from preflight.said import joined
-from preflight.tables import devices
+from preflight.said.errors import Blame, BlameMany
 
 
 def test_all_reduce_is_correct(bench):

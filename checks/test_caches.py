@@ -2,11 +2,11 @@
 
 import pytest
 
-from preflight.errors import Blame, NotApplicable
 from preflight.facts.value import present
-from preflight.hosts import fold
+from preflight.judge.tables import caches
+from preflight.reach.hosts import fold
 from preflight.said import joined, said
-from preflight.tables import caches
+from preflight.said.errors import Blame, NotApplicable
 
 
 def test_no_build_waits_for_a_lock(node):

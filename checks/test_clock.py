@@ -2,9 +2,9 @@
 
 import pytest
 
-from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.value import Missing
 from preflight.said import joined, said
+from preflight.said.errors import Blame, BlameMany, BlockedBy, NotApplicable
 
 
 def test_clocks_agree(cluster, settings):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from preflight.errors import Blame, BlameMany, NotApplicable
 from preflight.facts.value import or_none, present
+from preflight.judge.tables.network import proxies
 from preflight.knowledge.variables import judged as variables
 from preflight.knowledge.variables import leftovers
 from preflight.said import joined, said
-from preflight.tables.network import proxies
+from preflight.said.errors import Blame, BlameMany, NotApplicable
 
 NONE_SET = "no variable of NCCL, torch or Gloo is set"
 NAMING_A_FILE = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from preflight.errors import Blame, BlameMany, FactMissing, NotApplicable
+from preflight.judge.tables import mounts
 from preflight.said import joined, knowing, said
-from preflight.tables import mounts
+from preflight.said.errors import Blame, BlameMany, FactMissing, NotApplicable
 
 
 def test_network_file_systems_answer(node):

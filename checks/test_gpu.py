@@ -2,11 +2,11 @@
 
 import pytest
 
-from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.value import Missing, or_none, present
+from preflight.judge.tables import faults, gpu_models, visible
+from preflight.judge.tables.gpus import broken, counters, domains, log, parity, pcie_paths, peers, readiness, slowed
 from preflight.said import said
-from preflight.tables import faults, gpu_models, visible
-from preflight.tables.gpus import broken, counters, domains, log, parity, pcie_paths, peers, readiness, slowed
+from preflight.said.errors import Blame, BlameMany, BlockedBy, NotApplicable
 
 
 def test_devices_are_readable(node):

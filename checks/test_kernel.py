@@ -2,10 +2,10 @@
 
 import pytest
 
-from preflight.errors import BlameMany
-from preflight.tables import faults
-from preflight.tables.gpus import pcie_limits
-from preflight.tables.kernel import fragile, log, parity
+from preflight.judge.tables import faults
+from preflight.judge.tables.gpus import pcie_limits
+from preflight.judge.tables.kernel import fragile, log, parity
+from preflight.said.errors import BlameMany
 
 
 @pytest.mark.advisory

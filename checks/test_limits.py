@@ -2,10 +2,10 @@
 
 import pytest
 
-from preflight.errors import Blame, NotApplicable
 from preflight.facts.value import present
+from preflight.judge.tables.network import rails
 from preflight.said import joined, said
-from preflight.tables.network import rails
+from preflight.said.errors import Blame, NotApplicable
 
 NCCL_SEGMENT_BYTES = 9_637_888  # "Error while creating shared memory segment /dev/shm/nccl-... (size 9637888)"
 

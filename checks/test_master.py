@@ -2,8 +2,8 @@
 
 import pytest
 
-from preflight.errors import Blame, BlockedBy, NotApplicable
 from preflight.said import said
+from preflight.said.errors import Blame, BlockedBy, NotApplicable
 
 SAME = "master.variables_are_the_same_on_every_node"
 BELONGS = "master.address_belongs_to_the_first_node"

@@ -1,6 +1,6 @@
 """Can every node open connections to every other, on the ports that NCCL and gloo really use?"""
 
-from preflight.errors import BlameMany
+from preflight.said.errors import BlameMany
 
 
 def test_every_node_reaches_every_other_on_random_ports(mesh):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.subjects.network import is_loopback
 from preflight.facts.value import Missing
+from preflight.judge.tables.network import filters, interfaces
 from preflight.said import joined, said
-from preflight.tables.network import filters, interfaces
+from preflight.said.errors import Blame, BlameMany, BlockedBy, NotApplicable
 
 LOCAL = ("localhost", "localhost4", "localhost6", "ip6-localhost")
 NOT_LOCALHOST = "names.own_hostname_is_not_localhost"

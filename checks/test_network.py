@@ -4,12 +4,12 @@ from ipaddress import ip_interface
 
 import pytest
 
-from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.value import present
+from preflight.judge.tables import faults, gids
+from preflight.judge.tables.network import interfaces, links, nccl_interfaces, peer_routes, rails, stacks
 from preflight.knowledge.interfaces import virtual
 from preflight.said import joined, said
-from preflight.tables import faults, gids
-from preflight.tables.network import interfaces, links, nccl_interfaces, peer_routes, rails, stacks
+from preflight.said.errors import Blame, BlameMany, BlockedBy, NotApplicable
 
 EXISTS = "network.training_interface_exists"
 

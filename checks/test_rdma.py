@@ -2,12 +2,12 @@
 
 import pytest
 
-from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
 from preflight.facts import fabric
 from preflight.facts.value import present
+from preflight.judge.tables import faults, gids
+from preflight.judge.tables.rdma import choice, counters, parity, ports, rails, subnets
 from preflight.said import joined, said
-from preflight.tables import faults, gids
-from preflight.tables.rdma import choice, counters, parity, ports, rails, subnets
+from preflight.said.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
 
 UNREAD = "UNKNOWN"
 GID_EXISTS = "rdma.gid_index_exists_on_every_node"

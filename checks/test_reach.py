@@ -1,7 +1,7 @@
 """Does every node answer, and is each of them a machine of its own?"""
 
-from preflight.errors import Blame
 from preflight.said import joined, said
+from preflight.said.errors import Blame
 
 
 def test_every_node_answers(node):

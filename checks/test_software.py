@@ -4,11 +4,11 @@ import shlex
 
 import pytest
 
-from preflight.errors import Blame, BlameMany, NotApplicable
 from preflight.facts import fabric
 from preflight.facts.value import or_none
+from preflight.judge.tables import packages
 from preflight.said import joined, said
-from preflight.tables import packages
+from preflight.said.errors import Blame, BlameMany, NotApplicable
 
 # What is compared, the fact of a node, the fix, and the row whose consequence a difference is: CUDA, cuDNN and NCCL
 # come with torch. A row in HARD stops a job or makes it wrong; one in SOFT is fragile.

@@ -2,8 +2,8 @@
 
 import pytest
 
-from preflight.errors import Blame, BlameMany
 from preflight.said import said
+from preflight.said.errors import Blame, BlameMany
 
 
 def test_every_rank_joined_where_planned(training):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from preflight.errors import Blame, NotApplicable
+from preflight.judge.tables import packages
 from preflight.said import said
-from preflight.tables import packages
+from preflight.said.errors import Blame, NotApplicable
 
 
 @pytest.mark.advisory

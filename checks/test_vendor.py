@@ -1,7 +1,7 @@
 """Do the vendors' own tests of GPUs find nothing, where they are installed and were asked for?"""
 
-from preflight.errors import BlameMany
-from preflight.tables.gpus import vendor
+from preflight.judge.tables.gpus import vendor
+from preflight.said.errors import BlameMany
 
 
 def test_dcgm_finds_no_fault(cluster):

@@ -29,7 +29,7 @@ def _run() -> None:
     from preflight.cli.main import run
 
     code = run(sys.argv[1:])
-    leaving = sys.modules.get("preflight.judge.leaving")
+    leaving = sys.modules.get("preflight.run.suite.leaving")
     if leaving is not None and code:  # what checks and conftests registered to be done at exit shall not change it
         leaving.keep(code)
     sys.exit(code)

@@ -19,11 +19,11 @@ from typing import TypeGuard
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po, write_po
 
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
+from preflight.judge.tables.launch_rules import VERDICTS
 from preflight.report.language.catalogue import FOLDER
 from preflight.report.language.template import pieces
 from preflight.said import msgid as msgid_of
-from preflight.tables.launch_rules import VERDICTS
 from tests.house import PACKAGE, ROOT
 
 ZH = FOLDER / "zh.po"

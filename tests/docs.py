@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from preflight.cli.explain import Entry, check_texts, entries, search
-from preflight.options.options import OPTIONS
+from preflight.job.options.options import OPTIONS
 from preflight.report.language import ENGLISH, Language
 from tests.house import INSIDE, PACKAGE, ROOT
 

@@ -32,7 +32,7 @@ PRELOADED = (
     "asyncio",
     "jinja2",
     "preflight.cli.main",
-    "preflight.judge.session",
+    "preflight.run.suite.session",
     "preflight.report.html.page",
 )
 MESSAGE_BYTES = 1 << 17

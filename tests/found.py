@@ -18,12 +18,12 @@ from typing import Any
 
 from preflight.diagnose import diagnose
 from preflight.diagnose.found import Diagnosis
-from preflight.errors import UsageError
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Sourced, Unknown
 from preflight.launch.plan import Plan
 from preflight.launch.rules.check import check_texts
-from preflight.ledger.findings import Finding
 from preflight.said import Said
+from preflight.said.errors import UsageError
 from tests.checks.samples import judge
 from tests.diagnose import test_logs
 from tests.house import ROOT

@@ -16,21 +16,16 @@ PACKAGE = ROOT / "preflight"
 # Each row may import the rows above it, and itself only within a room.
 ORDER = (
     ("said",),
-    ("errors", "knowledge", "redact", "transport"),
-    ("hosts", "results"),
-    ("facts", "ledger"),
-    ("tables",),
-    ("launch", "session"),
-    ("diagnose",),
-    ("report", "options"),
-    ("jobs",),
-    ("measure",),
-    ("collect",),
-    ("run",),
+    ("knowledge",),
+    ("reach",),
+    ("facts",),
     ("judge",),
-    ("plugin", "testing"),
+    ("launch",),
+    ("diagnose",),
+    ("job", "report"),
+    ("run",),
+    ("testing",),
     ("cli",),
-    ("__main__",),
 )
 # The same inside the larger rooms.
 INSIDE = {
@@ -80,7 +75,9 @@ INSIDE = {
         ("html",),
     ),
 }
-APART = {"node", "workloads"}  # they run elsewhere: nothing of ours but their own package, and nobody imports them
+# They run elsewhere: nothing of ours but their own package, and nobody imports them.
+APART = {"node": "preflight.node", "ranks": "preflight.job.ranks"}
+DOORS = {"__init__", "__main__"}  # how Python comes in
 
 
 @cache
@@ -132,13 +129,18 @@ def module_of(path: Path) -> str:
 
 def rooms() -> set[str]:
     """The files and folders of preflight/ that hold code."""
-    return {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in sources()} - {"__init__"}
+    return {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in sources()} - DOORS
 
 
 def room_of(module: str, *, folder: str = "") -> str:
     """The room of a dotted name, or with `folder` the one inside that room; "" for the package itself."""
     parts = module.split(".")[2 if folder else 1 :]
-    return parts[0] if parts else ""
+    return parts[0] if parts and parts[0] not in DOORS else ""
+
+
+def apart_of(module: str) -> str:
+    """Which of the parts that run elsewhere a dotted name belongs to, or ""."""
+    return next((name for name, prefix in APART.items() if f"{module}.".startswith(f"{prefix}.")), "")
 
 
 def arrows(folder: str = "") -> dict[str, set[str]]:

@@ -17,35 +17,35 @@ from tests.bench.fault_table import TABLE
 from tests.house import PACKAGE, ROOT, imported, statements, tree
 
 READERS_OF_NODE = {
-    ("session", "preflight.node.agent.frames"),  # both ends of the wire speak by one codec
-    ("session", "preflight.node.agent.strict"),  # and neither trusts what a program of a user says
+    ("reach", "preflight.node.agent.frames"),  # both ends of the wire speak by one codec
+    ("reach", "preflight.node.agent.strict"),  # and neither trusts what a program of a user says
     ("diagnose", "preflight.node.sources.rank_files"),  # pickles of the flight recorder, read without running them
 }
 
 # Tables of known faults are tested by what their checks make of them; every other module has a test of its own name.
 TABLES = {
-    "tables/gpus/broken.py": "checks/test_gpu.py",
-    "tables/gpus/slowed.py": "checks/test_gpu.py",
-    "tables/gpus/parity.py": "checks/test_gpu.py",
-    "tables/kernel/fragile.py": "checks/test_kernel.py",
-    "tables/kernel/log.py": "checks/test_kernel.py",
-    "tables/kernel/parity.py": "checks/test_kernel.py",
-    "tables/rdma/ports.py": "checks/test_rdma.py",
-    "tables/rdma/choice.py": "checks/test_rdma.py",
-    "tables/rdma/parity.py": "checks/test_rdma.py",
-    "tables/rdma/counters.py": "checks/test_rdma.py",
+    "judge/tables/gpus/broken.py": "checks/test_gpu.py",
+    "judge/tables/gpus/slowed.py": "checks/test_gpu.py",
+    "judge/tables/gpus/parity.py": "checks/test_gpu.py",
+    "judge/tables/kernel/fragile.py": "checks/test_kernel.py",
+    "judge/tables/kernel/log.py": "checks/test_kernel.py",
+    "judge/tables/kernel/parity.py": "checks/test_kernel.py",
+    "judge/tables/rdma/ports.py": "checks/test_rdma.py",
+    "judge/tables/rdma/choice.py": "checks/test_rdma.py",
+    "judge/tables/rdma/parity.py": "checks/test_rdma.py",
+    "judge/tables/rdma/counters.py": "checks/test_rdma.py",
 }
 
 # Third-party packages that only some of our code may know.
 ONLY_IN = {
-    "torch": {"workloads"},
-    "numpy": {"workloads"},
-    "accelerate": {"workloads"},
-    "deepspeed": {"workloads"},
-    "pytest": {"plugin", "judge", "cli"},
+    "torch": {"job"},
+    "numpy": {"job"},
+    "accelerate": {"job"},
+    "deepspeed": {"job"},
+    "pytest": {"run", "cli"},
     "psutil": {"node"},
     "netifaces": {"node"},
-    "ClusterShell": {"hosts"},
+    "ClusterShell": {"reach"},
 }
 
 
@@ -57,6 +57,7 @@ OURS = sources(PACKAGE)
 CHECKS = sources(ROOT / "checks")
 TESTS = sources(ROOT / "tests")
 NODE = sources(PACKAGE / "node")
+RANKS = PACKAGE / "job" / "ranks"
 
 
 def name_of(path: Path) -> str:
@@ -77,14 +78,14 @@ def test_what_runs_elsewhere_is_apart():
 
     def rule(path: Path) -> Iterator[str]:
         room = room_of_path(path)
+        here = house.apart_of(house.module_of(path))
         for module in imported(path):
             if not module.startswith("preflight") or (room, module) in READERS_OF_NODE:
                 continue
-            target = house.room_of(module)
-            if room == "__init__" and target:
+            if room == "__init__" and house.room_of(module):
                 yield f"import preflight must cost nothing, and imports {module}"
-            if room != target and {room, target} & house.APART:
-                yield f"{room} imports {module}"
+            if here != house.apart_of(module):
+                yield f"{house.module_of(path)} imports {module}"
 
     assert broken(rule, OURS) == []
 
@@ -95,7 +96,7 @@ def test_no_room_imports_one_beside_or_above_it():
     for room, _ in READERS_OF_NODE:
         drawn[room].discard("node")
     assert house.upward(house.ORDER, drawn) == []
-    assert {name for row in house.ORDER for name in row} == house.rooms() - house.APART
+    assert {name for row in house.ORDER for name in row} == house.rooms() - {"node"}
 
 
 @pytest.mark.parametrize("folder", house.INSIDE)
@@ -108,8 +109,8 @@ def test_the_order_holds_inside_the_larger_rooms(folder):
 
 def test_the_house_stays_small():
     """What `ls preflight/` shows fits on a page, and so does every folder; nothing imports itself by a detour."""
-    assert len(house.rooms()) <= 26
-    assert max(house.floors(house.arrows()).values()) <= 14
+    assert len(house.rooms()) <= 13
+    assert max(house.floors(house.arrows()).values()) <= 9
     assert house.circles() == []
     modules = Counter(path.parent for path in OURS if path.name != "__init__.py")
     assert {name_of(folder): count for folder, count in modules.items() if count > 15} == {}
@@ -135,7 +136,7 @@ def test_what_runs_elsewhere_needs_little():
         allowed = {*sys.stdlib_module_names, *known, "preflight"}
         yield from (f"imports {module}" for module in imported(path) if module.split(".")[0] not in allowed)
 
-    assert broken(rule, [*NODE, *sources(PACKAGE / "workloads")]) == []
+    assert broken(rule, [*NODE, *sources(RANKS)]) == []
 
 
 def test_node_code_is_what_the_oldest_node_understands():
@@ -201,20 +202,20 @@ def test_nothing_dangerous_is_called():
 # Waiting that ends by other means than a time of its own, and why that is enough.
 BOUNDED_OTHERWISE = {
     ("preflight/run/folder.py", "stored.result"): "writes files, as the caller would itself",
-    ("preflight/session/line.py", "self._has_ended_stderr.wait"): "asyncio.wait_for bounds it",
-    ("preflight/session/connection.py", "self._failing.wait"): "asyncio.wait_for bounds it",
-    ("preflight/session/starting.py", "starting.result"): "it is done where it is asked",
-    ("preflight/session/step.py", "self._process.wait"): "asyncio.wait_for bounds each",
-    ("preflight/session/step.py", "process.communicate"): "asyncio.wait_for bounds it",
-    ("preflight/session/task.py", "self._gone.wait"): "the line is cut at the deadline of whoever waits",
-    ("preflight/jobs/run.py", "trouble.wait"): "its task is cancelled when the job has ended",
-    ("preflight/jobs/run.py", "ready.wait"): "its task is cancelled when the job has ended",
+    ("preflight/reach/session/line.py", "self._has_ended_stderr.wait"): "asyncio.wait_for bounds it",
+    ("preflight/reach/session/connection.py", "self._failing.wait"): "asyncio.wait_for bounds it",
+    ("preflight/reach/session/starting.py", "starting.result"): "it is done where it is asked",
+    ("preflight/reach/session/step.py", "self._process.wait"): "asyncio.wait_for bounds each",
+    ("preflight/reach/session/step.py", "process.communicate"): "asyncio.wait_for bounds it",
+    ("preflight/reach/session/task.py", "self._gone.wait"): "the line is cut at the deadline of whoever waits",
+    ("preflight/job/start/run.py", "trouble.wait"): "its task is cancelled when the job has ended",
+    ("preflight/job/start/run.py", "ready.wait"): "its task is cancelled when the job has ended",
     (
-        "preflight/workloads/bench/operations.py",
+        "preflight/job/ranks/bench/operations.py",
         "work.wait",
     ): "the process group has a timeout",
     (
-        "preflight/workloads/training/checkpoint.py",
+        "preflight/job/ranks/training/checkpoint.py",
         "self.remover.communicate",
     ): "the job has a time limit, after which it is killed",
     ("preflight/launch/launchers/ray/start.py", "subprocess.run"): "it is a rank: the job has a time limit",
@@ -231,11 +232,11 @@ POLLING = {
     "preflight/node/calls/rehearse.py",
     "preflight/node/sources/shells.py",
     "preflight/node/calls/rdma/write.py",
-    "preflight/workloads/attendance.py",
-    "preflight/workloads/meeting.py",
-    "preflight/workloads/rank/traces.py",
-    "preflight/workloads/rank/world.py",
-    "preflight/workloads/training/checkpoint.py",
+    "preflight/job/ranks/attendance.py",
+    "preflight/job/ranks/meeting.py",
+    "preflight/job/ranks/rank/traces.py",
+    "preflight/job/ranks/rank/world.py",
+    "preflight/job/ranks/training/checkpoint.py",
     "preflight/launch/launchers/ray/start.py",
 }
 
@@ -348,7 +349,7 @@ def test_only_tables_are_tested_by_their_checks():
     for name, twin in TABLES.items():
         path = Path(name)
         assert (PACKAGE / path).is_file(), f"{name} is excused and not there"
-        assert path.parts[0] == "tables", f"{name} is no table"
+        assert path.parts[:2] == ("judge", "tables"), f"{name} is no table"
         assert Path(twin).parent.name == "checks", f"{twin} is no test of a check"
         assert not (ROOT / "tests" / path.with_name(f"test_{path.name}")).exists(), f"{name} needs no excuse"
 

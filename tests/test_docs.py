@@ -18,8 +18,8 @@ from markdown_it import MarkdownIt
 from preflight.cli.explain import check_texts
 from preflight.cli.main import parser_of
 from preflight.cli.parser import Parser
-from preflight.errors import UsageError
-from preflight.options.options import OPTIONS
+from preflight.job.options.options import OPTIONS
+from preflight.said.errors import UsageError
 from tests import docs, house
 
 ARCHITECTURE = (docs.DOCS / "architecture.md").read_text(encoding="utf-8")

@@ -135,10 +135,10 @@ def test_the_unit_tests_have_a_worker_more_than_processors():
 
 def test_a_file_is_left_unread_only_where_it_holds_no_unit_test():
     """By the same list that tells what a test needs."""
-    assert kinds.has_no_unit_test("tests/workloads")
-    assert kinds.has_no_unit_test("tests/workloads/test_train.py")
+    assert kinds.has_no_unit_test("tests/job/ranks")
+    assert kinds.has_no_unit_test("tests/job/ranks/test_train.py")
     assert not kinds.has_no_unit_test("tests/cli")
-    assert not kinds.has_no_unit_test("tests/test_hosts.py")
+    assert not kinds.has_no_unit_test("tests/reach/test_hosts.py")
     assert not kinds.has_no_unit_test("tests/lab")
 
 
@@ -206,7 +206,7 @@ def test_what_waits_and_what_works_are_dealt_out_in_turn():
     """The longest of what works first; then what is short, and at the end what must run alone."""
     lab = [made_up(f"tests/lab/test_{number}.py", "lab_is_possible") for number in range(4)]
     alone = made_up("tests/lab/test_0.py", "lab_is_possible", marks=["exclusive"])
-    short = made_up("tests/test_hosts.py")
+    short = made_up("tests/reach/test_hosts.py")
     late, early = made_up(kinds.PROCESSES[-1]), made_up(kinds.PROCESSES[0])
     ordered = kinds.in_order([alone, short, *lab, late, early])
     assert ordered == [early, lab[0], lab[1], late, lab[2], lab[3], short, alone]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from preflight.judge import judge
 from preflight.launch.rules import check
+from preflight.run.suite import judge
 from preflight.said import Said, joined, knowing, pieces, sentence
 from preflight.said.sentence import _made
 

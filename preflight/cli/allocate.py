@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from preflight.errors import PreflightError
+from preflight.reach.transport.reach import last_line
 from preflight.report.printable import printable
 from preflight.said import said
-from preflight.transport.reach import last_line
+from preflight.said.errors import PreflightError
 
 WRITTEN = re.compile(r"slurm:(?P<partition>[A-Za-z0-9_.-]{1,64})/(?P<count>[1-9][0-9]{0,4})")
 PATIENCE_SECONDS = 60  # for nodes that are busy: a check is no job that waits in a queue

@@ -15,10 +15,9 @@ from preflight.diagnose.found import Diagnosis
 from preflight.diagnose.hanging.live import look
 from preflight.diagnose.hanging.next_steps import with_report
 from preflight.diagnose.hanging.stuck import compare
-from preflight.errors import UsageError
-from preflight.hosts import fold
-from preflight.ledger.findings import EXIT_CODES, Verdict
-from preflight.options.options import Options
+from preflight.job.options.options import Options
+from preflight.judge.ledger.findings import EXIT_CODES, Verdict
+from preflight.reach.hosts import fold
 from preflight.report.files import print_json
 from preflight.report.formats.diagnosis import diagnosis_document, diagnosis_text
 from preflight.report.formats.hanging import hanging_document, hanging_text
@@ -26,6 +25,7 @@ from preflight.report.language import ENGLISH, Language
 from preflight.report.printable import printable
 from preflight.run.folder import dry_run_text, language_of
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def checks_of(diagnosis: Diagnosis) -> tuple[str, ...]:
 def confirm(diagnosis: Diagnosis, values: Mapping[str, Any], command: tuple[str, ...]) -> tuple[Confirmed, ...]:
     """Run the checks that test for what was found against the hosts, and give what they say."""
     from preflight.cli.run import run_checks
-    from preflight.options.options import new_run_id
+    from preflight.job.options.options import new_run_id
     from preflight.report.json import read_json
 
     checks = checks_of(diagnosis)

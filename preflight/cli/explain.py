@@ -17,16 +17,16 @@ from types import CodeType, FunctionType, ModuleType
 
 from preflight import launch
 from preflight.diagnose.causes import CAUSES
-from preflight.errors import UsageError
+from preflight.judge.settings import Settings
+from preflight.judge.tables.launch_rules import TEXTS, VERDICTS
 from preflight.knowledge.sysctls import SYSCTLS
 from preflight.knowledge.variables.leftovers import LEFTOVERS, Leftover
 from preflight.knowledge.variables.names import ROWS
-from preflight.options.settings import Settings
-from preflight.plugin import checks_folder
-from preflight.redact import without_secrets
 from preflight.report.language import ENGLISH, Language
+from preflight.run.suite.plugin import checks_folder
 from preflight.said import said
-from preflight.tables.launch_rules import TEXTS, VERDICTS
+from preflight.said.errors import UsageError
+from preflight.said.redact import without_secrets
 
 SHOWN_WHOLE = 6  # of more than so many only the best are shown whole, the others by their first lines
 BEST = 3

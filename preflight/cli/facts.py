@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from preflight.collect import record, subjects
 from preflight.facts import decode
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
-from preflight.hosts import fold
-from preflight.options.options import Options
+from preflight.job.collect import record, subjects
+from preflight.job.options.options import Options
+from preflight.reach.hosts import fold
 from preflight.report.columns import counted
 from preflight.report.files import print_json
 from preflight.report.language import Language

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from preflight import hosts
-from preflight.errors import PreflightError, UsageError
 from preflight.facts.cluster import Cluster
+from preflight.job.options.launch import with_files
+from preflight.job.options.options import Options
+from preflight.judge.ledger.findings import Finding, Verdict
 from preflight.judge.views.mesh import blames_of_port
 from preflight.launch.diff import fixed, patch
 from preflight.launch.field import Sourced
@@ -22,9 +23,7 @@ from preflight.launch.read import read_files
 from preflight.launch.rules.check import check_files
 from preflight.launch.seats import folded, ranks_table, section
 from preflight.launch.write import write_files
-from preflight.ledger.findings import Finding, Verdict
-from preflight.options.launch import with_files
-from preflight.options.options import Options
+from preflight.reach import hosts
 from preflight.report.files import print_json, write_atomically
 from preflight.report.formats.annotations import github_text, sarif_text
 from preflight.report.language import ENGLISH, Language
@@ -33,6 +32,7 @@ from preflight.report.printable import printable
 from preflight.run.folder import language_of
 from preflight.run.live import Run
 from preflight.said import said
+from preflight.said.errors import PreflightError, UsageError
 
 START = "start.sh"
 PLACES = 3  # of a finding, that are named

@@ -25,9 +25,9 @@ from preflight.cli.words import (
     words_of_rehearse,
     words_of_report,
 )
-from preflight.errors import PreflightError, UsageError
-from preflight.ledger.findings import EXIT_USAGE
+from preflight.judge.ledger.findings import EXIT_USAGE
 from preflight.said import said
+from preflight.said.errors import PreflightError, UsageError
 
 if TYPE_CHECKING:
     from preflight.report.language import Language
@@ -170,7 +170,7 @@ def _run_given(words: argparse.Namespace, given: tuple[str, ...]) -> int:
 
 def _deadline_of(words: argparse.Namespace) -> float:
     """How long the run may take, before anybody knows its nodes."""
-    from preflight.options.options import Options
+    from preflight.job.options.options import Options
 
     given = {name: getattr(words, name) for name in ("profile", "deadline", "vendor_tests")}
     return Options(**{name: value for name, value in given.items() if value is not None}).deadline_seconds
@@ -181,8 +181,8 @@ def _as_last_time(words: argparse.Namespace) -> tuple[argparse.Namespace, tuple[
 
     With them the command line that says all of it: what is typed again from the report of this run asks the same nodes.
     """
-    from preflight.options.options import OPTIONS
-    from preflight.options.table import words_of
+    from preflight.job.options.options import OPTIONS
+    from preflight.job.options.table import words_of
     from preflight.run.history import last_run, refuse_other_nodes
 
     last = last_run()
@@ -224,14 +224,14 @@ def _rehearse(words: argparse.Namespace) -> int:
 
 def _facts(words: argparse.Namespace) -> int:
     from preflight.cli.facts import show_facts
-    from preflight.options.parse import parse_options
+    from preflight.job.options.parse import parse_options
 
     return show_facts(parse_options(vars(words), command=_command()))
 
 
 def _launch(words: argparse.Namespace) -> int:
     from preflight.cli import launch
-    from preflight.options.parse import parse_options
+    from preflight.job.options.parse import parse_options
 
     if words.part == "check":
         options = parse_options(vars(words), command=_command())
@@ -285,7 +285,7 @@ def _diagnose(words: argparse.Namespace) -> int:
             "diagnose: wanted LOG, what the job printed, or --match PATTERN or --pid N of one that hangs now"
         )
     if is_live:
-        from preflight.options.parse import parse_options
+        from preflight.job.options.parse import parse_options
 
         options = parse_options(vars(words), command=_command())
         return diagnose.look_at_job(options, match=words.match or "", pids=words.pid or [])

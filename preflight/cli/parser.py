@@ -7,8 +7,8 @@ import difflib
 import re
 from typing import NoReturn
 
-from preflight.errors import UsageError
 from preflight.said import joined, said
+from preflight.said.errors import UsageError
 
 EXIT_CODES = (
     "Exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP."
@@ -80,7 +80,7 @@ def _near(message: str) -> str:
     option = re.search(r"unrecognized arguments: (--[\w-]+)", message)
     if option is None:
         return ""
-    from preflight.options.options import OPTIONS  # takes a while to import: only where something is wrong
+    from preflight.job.options.options import OPTIONS  # takes a while to import: only where something is wrong
 
     names = [f"--{name}" for row in OPTIONS.values() for name in (row.name, row.name.removeprefix("bench-"))]
     found = difflib.get_close_matches(option[1], [*names, "--format", "--match", "--out", "--like"], n=1)

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from preflight.cli.run import run_checks
-from preflight.errors import UsageError
+from preflight.judge.ledger.findings import EXIT_CODES, Verdict
 from preflight.launch.cast import Script, scripts_of, writing_lines
-from preflight.ledger.findings import EXIT_CODES, Verdict
-from preflight.redact import without_secrets
 from preflight.report.printable import printable
 from preflight.run.history import REPORTS
 from preflight.said import said
+from preflight.said.errors import UsageError
+from preflight.said.redact import without_secrets
 
 SLURM = "slurm"
 SECONDS = 300.0

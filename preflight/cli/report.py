@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from preflight.errors import UsageError
 from preflight.report import FILES, FORMATS
 from preflight.report.changes import change_lines, heading
 from preflight.report.columns import counted
@@ -26,6 +25,7 @@ from preflight.report.trend import trend_lines
 from preflight.run import history, stored
 from preflight.run.folder import wants_colour
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 TREND_PAGE = "trend.html"
 

@@ -10,15 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from preflight.errors import UsageError
-from preflight.ledger.findings import EXIT_NOT_MEASURED, EXIT_USAGE
-from preflight.options.launch import parse_run
+from preflight.job.options.launch import parse_run
+from preflight.judge.ledger.findings import EXIT_NOT_MEASURED, EXIT_USAGE
 from preflight.report.document import RunReport, to_document
 from preflight.report.files import print_json
 from preflight.report.json import read_json
 from preflight.report.language import ENGLISH, Language
 from preflight.run.folder import dry_run_text, language_of
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 PYTEST_INI = Path(__file__).parents[1] / "pytest.ini"
 PYTEST_WORDS = (
@@ -53,7 +53,7 @@ def run_checks(
         return 0
     import pytest
 
-    from preflight.plugin import Door, checks_folder
+    from preflight.run.suite.plugin import Door, checks_folder
 
     # The verb itself prints the JSON, when the report is complete.
     options = replace(given, subjects=subjects, report_dir=folder, json="")

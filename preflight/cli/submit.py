@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from preflight.errors import PreflightError
+from preflight.job.measure.rehearsal.whole import SUBMITTED
 from preflight.launch.cast import Script
-from preflight.measure.rehearsal.whole import SUBMITTED
+from preflight.reach.transport.reach import last_line
 from preflight.said import said
-from preflight.transport.reach import last_line
+from preflight.said.errors import PreflightError
 
 PATIENCE_SECONDS = 120.0  # until Slurm starts the job
 COMMAND_SECONDS = 30.0

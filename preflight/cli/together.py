@@ -12,14 +12,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 
 from preflight import __version__
-from preflight.errors import PreflightError, UsageError
-from preflight.hosts import parse_hosts
+from preflight.reach.hosts import parse_hosts
+from preflight.reach.transport.torchrun import MEETING
 from preflight.said import said
-from preflight.transport.torchrun import MEETING
+from preflight.said.errors import PreflightError, UsageError
 
 HOSTS = "torchrun"
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-PROGRAM = (sys.executable, "-m", "preflight.workloads.meeting")
+PROGRAM = (sys.executable, "-m", "preflight.job.ranks.meeting")
 TELL_SECONDS = 20.0
 JOIN_SECONDS = 60.0
 # Of a rank of MPI: its rank, their number, its rank on its node and the number there. Hydra says MPI_LOCAL..., and

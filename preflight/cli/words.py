@@ -15,8 +15,8 @@ FORMATS = (
 
 def add_options(parser: argparse.ArgumentParser, verb: str) -> None:
     """The options of the table that a verb takes."""
-    from preflight.options.options import OPTIONS
-    from preflight.options.table import add_options
+    from preflight.job.options.options import OPTIONS
+    from preflight.job.options.table import add_options
 
     add_options(parser, OPTIONS, verb)
 

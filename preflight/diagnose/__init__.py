@@ -12,8 +12,8 @@ from preflight.diagnose.found import Diagnosis, Gap
 from preflight.diagnose.gather import Gatherer
 from preflight.diagnose.read import lines_of, logs_in, logs_of
 from preflight.diagnose.verdict import conclude
-from preflight.errors import UsageError
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 __all__ = ["Diagnosis", "cause_named", "cause_of", "diagnose", "diagnose_files", "diagnose_texts"]
 

@@ -11,7 +11,7 @@ from preflight.diagnose.ends.end import By, End, Outcome
 from preflight.diagnose.ends.stages import Reached, Stage
 from preflight.diagnose.found import Finding, Job
 from preflight.diagnose.gather import Gatherer
-from preflight.hosts import fold
+from preflight.reach.hosts import fold
 from preflight.said import said
 
 MOST_NODES = 64

@@ -22,8 +22,8 @@ from preflight.diagnose.forms.text import (
 )
 from preflight.diagnose.found import Gap
 from preflight.diagnose.recorder import is_dump
-from preflight.errors import UsageError
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 SAY_BYTES = 256 << 20
 LONGEST_LINE = 1 << 16  # of a longer one the beginning and the end are read

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from preflight.diagnose.found import Hang
-from preflight.errors import UsageError
 from preflight.node.sources.rank_files import loaded
 from preflight.said import joined, said
+from preflight.said.errors import UsageError
 
 MOST_BYTES = 256 << 20
 HEAD_BYTES = 4096

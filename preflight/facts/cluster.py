@@ -9,12 +9,12 @@ from functools import cached_property
 from statistics import median
 from typing import Any, NamedTuple
 
-from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
 from preflight.facts.node import NodeFacts
 from preflight.facts.once import Once
 from preflight.facts.value import present
-from preflight.hosts import fold
+from preflight.reach.hosts import fold
 from preflight.said import joined, knowing, said
+from preflight.said.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
 
 
 class Row(NamedTuple):

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from preflight.errors import UsageError
 from preflight.facts.node import NodeFacts
 from preflight.facts.shared import Shared
 from preflight.facts.subjects import SUBJECTS
@@ -18,6 +17,7 @@ from preflight.facts.subjects.gpus.vendor import NOT_ASKED
 from preflight.facts.value import Missing, Value
 from preflight.facts.versions import NOT_COLLECTED, adapted
 from preflight.said import plain_text, said
+from preflight.said.errors import UsageError
 
 SCHEMA = 1
 FACTS_FILE_LIMIT_BYTES = 64 << 20

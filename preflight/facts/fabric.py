@@ -9,12 +9,12 @@ from typing import Literal
 
 import msgspec
 
-from preflight.errors import FactMissing
 from preflight.facts.subjects.network import Network
 from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
 from preflight.facts.value import NOT_REPORTED, Missing
 from preflight.knowledge.variables.interfaces import Patterns, parse_patterns
 from preflight.said import said
+from preflight.said.errors import FactMissing
 
 Scope = Literal["empty", "link-local", "ipv4", "ipv6"]
 GID = re.compile(r"(?:[0-9a-f]{4}:){7}[0-9a-f]{4}")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from preflight.errors import BlockedBy, FactMissing
 from preflight.facts import fabric, selection
 from preflight.facts.once import Once
 from preflight.facts.subjects.clock import Clock
@@ -29,6 +28,7 @@ from preflight.facts.subjects.software import Software
 from preflight.facts.subjects.trust import Trust
 from preflight.facts.value import NOT_REPORTED, Missing, Value, no_such_fact
 from preflight.said import knowing, said
+from preflight.said.errors import BlockedBy, FactMissing
 
 V = TypeVar("V", bound=Value)
 MEANS_RDMA = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX")  # a job that sets these uses NCCL, whatever GPUs the nodes report

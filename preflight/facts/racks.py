@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from preflight.errors import UsageError
-from preflight.hosts import Host, parse_hosts
+from preflight.reach.hosts import Host, parse_hosts
+from preflight.reach.transport.kubernetes import WRITTEN
 from preflight.said import said
-from preflight.transport.kubernetes import WRITTEN
+from preflight.said.errors import UsageError
 
 SIZE_LIMIT_BYTES = 16 << 20
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")

@@ -12,13 +12,13 @@ from typing import Literal
 
 import msgspec
 
-from preflight.errors import FactMissing
 from preflight.facts.subjects.environment import Environment
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.network import Interface, Network
 from preflight.facts.value import Missing, present
 from preflight.knowledge.variables.interfaces import gloo_names, is_set, parse_patterns
 from preflight.said import said
+from preflight.said.errors import FactMissing
 
 Backend = Literal["nccl", "gloo"]
 NCCL_INTERFACE_LIMIT = 16

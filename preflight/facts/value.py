@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
-from preflight.errors import FactMissing, MissingKind
 from preflight.said import said
+from preflight.said.errors import FactMissing, MissingKind
 
 T = TypeVar("T")
 Text = Annotated[str, msgspec.Meta(max_length=4096)]

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterable
 from typing import TypeVar
 
-from preflight.errors import FactMissing
 from preflight.facts import decode, selection
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document
@@ -16,6 +15,7 @@ from preflight.facts.subjects.environment import Environment
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.value import Missing, Value
 from preflight.said import joined, said
+from preflight.said.errors import FactMissing
 
 V = TypeVar("V", bound=Value)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 
 # The last one that a check asks for says how it runs: `node` beside `cluster` is a body for every node.
 KINDS = ("cluster", "node", "mesh", "bench", "training", "rehearsal", "ending")

@@ -8,7 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from preflight.errors import (
+from preflight.judge.check import Check
+from preflight.judge.ledger.findings import Finding, Verdict
+from preflight.judge.unreached import Loss, by_rack, without_name
+from preflight.said import heard, joined, said, values_in
+from preflight.said.errors import (
     Blame,
     BlameMany,
     BlockedBy,
@@ -18,10 +22,6 @@ from preflight.errors import (
     NotMeasured,
     PreflightError,
 )
-from preflight.judge.check import Check
-from preflight.judge.unreached import Loss, by_rack, without_name
-from preflight.ledger.findings import Finding, Verdict
-from preflight.said import heard, joined, said, values_in
 
 
 class Outcome(NamedTuple):

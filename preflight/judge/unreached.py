@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from preflight.reach.transport import TRANSPORTS, written_for
+from preflight.reach.transport.kubernetes import Kubernetes
+from preflight.reach.transport.ssh import Ssh, login_of
 from preflight.said import changed, said, values_in
-from preflight.transport import TRANSPORTS, written_for
-from preflight.transport.kubernetes import Kubernetes
-from preflight.transport.ssh import Ssh, login_of
 
 ANY = "<node>"  # in place of the name of each node that a reason is said of
 MOST_OF_A_RACK = 0.5

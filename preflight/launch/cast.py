@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from preflight.errors import UsageError
 from preflight.launch.field import Sourced, firm
 from preflight.launch.plan import LaunchFiles, Plan
 from preflight.launch.read import read_files
 from preflight.launch.reading.bundle import expanded, read_file
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 SHEBANG = re.compile(r"#!\s*(\S.*?)\s*$")
 BATCH = re.compile(r"^#SBATCH\b", re.MULTILINE)

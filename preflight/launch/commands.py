@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.containers import run_of
 from preflight.launch.field import Field, Unknown, shown, words, written
 from preflight.launch.launcher import PYTHON, Launcher
@@ -19,7 +20,6 @@ from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import UNKNOWN_MARK, Marks, is_firm, is_known
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import CONTAINERS, REMOTE, SHELLS, Command, Word, is_container
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 PYTHON_NAME = re.compile(r"python(\d(\.\d+)?)?")

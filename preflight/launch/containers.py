@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Unknown, firm, value_of, words
 from preflight.launch.plan import Plan, fail, warn
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 ENGINES = ("docker", "podman", "nvidia-docker")

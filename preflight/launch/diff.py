@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from preflight.errors import UsageError
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.fixes.trial import Reading, edited, holds
 from preflight.launch.rules.check import check_texts
-from preflight.ledger.findings import Finding
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 ROUNDS = 4
 

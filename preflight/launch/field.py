@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from preflight.ledger.findings import Where
+from preflight.judge.ledger.findings import Where
 
 T = TypeVar("T", covariant=True)  # noqa: PLC0105 -- the short name reads better in Field[T]
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from preflight.ledger.findings import Where
-from preflight.redact import without_secrets
+from preflight.judge.ledger.findings import Where
+from preflight.said.redact import without_secrets
 
 ALL_RANKS = "all ranks"
 

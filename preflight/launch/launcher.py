@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from preflight.judge.ledger.findings import Finding
     from preflight.launch.field import Field
     from preflight.launch.job import Job, Process, Start
     from preflight.launch.layout import Layout
     from preflight.launch.plan import LaunchFiles, Plan
     from preflight.launch.text.options import Reader
     from preflight.launch.text.shell import Word
-    from preflight.ledger.findings import Finding
 
 PYTHON = "python"  # among a launcher's programs: any Python that no other launcher claims
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from preflight.errors import FactMissing, UsageError
 from preflight.said import said
+from preflight.said.errors import FactMissing, UsageError
 
 if TYPE_CHECKING:
     from preflight.facts.cluster import Cluster

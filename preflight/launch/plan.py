@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from preflight.judge.ledger.findings import Edit, Finding, Verdict, Where
+from preflight.judge.tables.launch_rules import VERDICTS
 from preflight.knowledge.variables.judged import is_of_a_job
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
-from preflight.ledger.findings import Edit, Finding, Verdict, Where
 from preflight.said import said
-from preflight.tables.launch_rules import VERDICTS
 
 if TYPE_CHECKING:
     from preflight.launch.launcher import FieldNames, Launcher

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from preflight.errors import UsageError
 from preflight.launch.launchers.accelerate.command import config_plan
 from preflight.launch.launchers.mpirun.command import is_a_list, reads_alone
 from preflight.launch.plan import LaunchFiles, Skip
@@ -20,6 +19,7 @@ from preflight.launch.text import form
 from preflight.launch.text.marks import clean
 from preflight.launch.text.shell import is_too_deep
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 
 def read_files(patterns: Iterable[str]) -> LaunchFiles:

@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.launch.field import Sourced, firm, value_of, words
 from preflight.launch.plan import LaunchFiles, Plan
-from preflight.redact import without_secrets
 from preflight.said import said
+from preflight.said.errors import FactMissing
+from preflight.said.redact import without_secrets
 
 RANKS_LIMIT = 4096
 

@@ -8,11 +8,11 @@ gives the text of every file by its name; the caller puts them into `folder`, wh
 
 from __future__ import annotations
 
-from preflight.errors import UsageError
 from preflight.facts.cluster import Cluster
 from preflight.launch.launchers import LAUNCHERS, writable
 from preflight.launch.layout import layout_of
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 
 def write_files(

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from preflight.hosts import fold
-from preflight.ledger.findings import SEVERITY, Verdict, Where
+from preflight.judge.ledger.findings import SEVERITY, Verdict, Where
+from preflight.reach.hosts import fold
 from preflight.report.document import RunReport
 from preflight.report.groups import Group, Order, groups
 from preflight.report.printable import printable

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from preflight.hosts import fold
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
+from preflight.reach.hosts import fold
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import width_of
 from preflight.report.printable import printable

@@ -1,6 +1,6 @@
 """Which columns do the tables of results have: title, unit, figure, digits, where each is shown, and its metric?
 
-A new figure of the benchmark is one row of RESULTS, beside its field in `preflight.results.Result` and its value in the
+A new figure of the benchmark is one row of RESULTS, its field in `preflight.facts.results.Result` and its value in the
 workload's `summary`. The terminal, report.md, report.html and report.prom draw their columns from here, and report.json
 has every field.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from preflight.results import Bench, Device, Expected, Result, TrainedRank, Training
+from preflight.facts.results import Bench, Device, Expected, Result, TrainedRank, Training
 from preflight.said import said
 
 Row = TypeVar("Row")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from preflight.ledger.findings import SEVERITY, Finding, Verdict
+from preflight.facts.results import Result, same_measurement
+from preflight.judge.ledger.findings import SEVERITY, Finding, Verdict
 from preflight.report.changes import Changes, Drift, FactChange, FindingChange
 from preflight.report.document import RunReport
 from preflight.report.groups import Order
-from preflight.results import Result, same_measurement
 
 BAD = (Verdict.WARN, Verdict.ERROR, Verdict.FAIL)
 Cells = dict[tuple[str, str], Finding]

@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from preflight import __version__
-from preflight.errors import UsageError
-from preflight.ledger.choice import Choice, concerning
-from preflight.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, worst
+from preflight.facts.results import Bench, Mesh, Rehearsal, Training
+from preflight.judge.ledger.choice import Choice, concerning
+from preflight.judge.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, worst
 from preflight.report.changes import Changes
 from preflight.report.printable import printable
-from preflight.results import Bench, Mesh, Rehearsal, Training
 from preflight.said import Said, restored, said, stored
+from preflight.said.errors import UsageError
 
 INTERRUPTED_CODES = (129, 130, 143)
 Count = Annotated[int, msgspec.Meta(ge=0)]

@@ -6,16 +6,16 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from preflight.errors import FactMissing, NotApplicable
 from preflight.facts import selection
 from preflight.facts.cluster import Row
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import or_none, present
+from preflight.judge.tables import gids
+from preflight.judge.tables.gpus import parity as gpu_parity
+from preflight.judge.tables.kernel import parity as kernel_parity
+from preflight.judge.tables.network import nccl_interfaces
 from preflight.said import joined, said
-from preflight.tables import gids
-from preflight.tables.gpus import parity as gpu_parity
-from preflight.tables.kernel import parity as kernel_parity
-from preflight.tables.network import nccl_interfaces
+from preflight.said.errors import FactMissing, NotApplicable
 
 
 def _or_reason(read: Callable[[NodeFacts], str]) -> Callable[[NodeFacts], str]:

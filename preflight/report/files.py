@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from preflight.errors import UsageError
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 FEW = 16
 SYNCS_AT_ONCE = 32

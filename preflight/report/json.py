@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from preflight.errors import UsageError
 from preflight.report.document import RunReport, from_document, to_document
 from preflight.report.files import plain_ascii, write_atomically
 from preflight.report.printable import printable, without_surrogates
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 SIZE_LIMIT_BYTES = 512 << 20
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from preflight.ledger.findings import Finding
+from preflight.judge.ledger.findings import Finding
 from preflight.report.document import RunReport
 from preflight.report.language import ENGLISH, Language
 

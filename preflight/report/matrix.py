@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from preflight.ledger.findings import SEVERITY, Finding, Verdict
+from preflight.judge.ledger.findings import SEVERITY, Finding, Verdict
 from preflight.report.document import RunReport
 
 LETTERS = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from preflight.hosts import fold
+from preflight.facts.results import Bench, Mesh, Rehearsal, Training
+from preflight.reach.hosts import fold
 from preflight.report.columns import RESULTS, columns_of, counted, rate_text
 from preflight.report.document import RunReport
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import width_of
 from preflight.report.printable import printable
-from preflight.results import Bench, Mesh, Rehearsal, Training
 from preflight.said import said
 
 

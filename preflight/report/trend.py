@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from preflight.hosts import fold
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
+from preflight.reach.hosts import fold
 from preflight.report.columns import counted, size_text
 from preflight.report.compare import Snapshot, changes
 from preflight.report.language import ENGLISH, Language

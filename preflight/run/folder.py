@@ -17,16 +17,16 @@ from typing import Any
 import msgspec
 
 from preflight import __version__
-from preflight.errors import UsageError
 from preflight.facts.documents import Documents
-from preflight.hosts import Host, fold
-from preflight.ledger.choice import Choice
-from preflight.ledger.findings import EXIT_NOT_MEASURED, Verdict
-from preflight.ledger.ledger import Ledger
-from preflight.ledger.waivers import remarks
-from preflight.options.launch import started_by
-from preflight.options.options import Options
-from preflight.redact import without_secrets, words_without_secrets
+from preflight.facts.results import Bench, Training
+from preflight.job.options.launch import started_by
+from preflight.job.options.options import Options
+from preflight.judge.ledger.choice import Choice
+from preflight.judge.ledger.findings import EXIT_NOT_MEASURED, Verdict
+from preflight.judge.ledger.ledger import Ledger
+from preflight.judge.ledger.waivers import remarks
+from preflight.reach.hosts import Host, fold
+from preflight.reach.transport import command
 from preflight.report import FILES, FORMATS
 from preflight.report.compare import Snapshot, changes
 from preflight.report.document import Counts, RunInfo, RunReport
@@ -39,10 +39,10 @@ from preflight.report.json import write_json
 from preflight.report.language import Language, chosen
 from preflight.report.material import Material
 from preflight.report.printable import printable
-from preflight.results import Bench, Training
 from preflight.run.source import Measurements, ReportedSource
 from preflight.said import joined, said
-from preflight.transport import command
+from preflight.said.errors import UsageError
+from preflight.said.redact import without_secrets, words_without_secrets
 
 FACTS_AT_ONCE = 256  # files that are written before the disk must have them
 

@@ -12,12 +12,10 @@ from typing import Any
 
 import msgspec
 
-from preflight import hosts
-from preflight.errors import UsageError
 from preflight.facts import decode
-from preflight.ledger.findings import Verdict
-from preflight.options.options import Options
-from preflight.redact import HIDDEN
+from preflight.job.options.options import Options
+from preflight.judge.ledger.findings import Verdict
+from preflight.reach import hosts
 from preflight.report import FILES
 from preflight.report.compare import Snapshot
 from preflight.report.document import RunInfo
@@ -28,6 +26,8 @@ from preflight.report.printable import printable
 from preflight.report.trend import Trend, trend
 from preflight.run import stored
 from preflight.said import said
+from preflight.said.errors import UsageError
+from preflight.said.redact import HIDDEN
 
 LAST, LAST_GOOD = "last", "last-good"
 REPORTS = Path("reports")

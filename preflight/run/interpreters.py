@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from preflight.collect.subjects import facts_of
-from preflight.errors import HostError
-from preflight.hosts import Host
+from preflight.job.collect.subjects import facts_of
+from preflight.reach.hosts import Host
+from preflight.reach.session.connection import Session, own_line
+from preflight.reach.transport import Reach
 from preflight.said import knowing, said, values_in
-from preflight.session.connection import Session, own_line
-from preflight.transport import Reach
+from preflight.said.errors import HostError
 
 ASK_SECONDS = 15.0
 MOST_SECONDS = 2 * ASK_SECONDS

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from preflight.errors import NotApplicable, NotMeasured
 from preflight.facts import view
-from preflight.jobs.outcome import Outcome
-from preflight.jobs.patience import RESERVE_SECONDS
-from preflight.jobs.placement import JobNodes
+from preflight.facts.results import Bench, Result
+from preflight.job.measure import bench, devices, rails, scope, streams, training
+from preflight.job.measure.rdma import writes
+from preflight.job.options.options import Options
+from preflight.job.start.outcome import Outcome
+from preflight.job.start.patience import RESERVE_SECONDS
+from preflight.job.start.placement import JobNodes
 from preflight.launch.job import Job
-from preflight.measure import bench, devices, rails, scope, streams, training
-from preflight.measure.rdma import writes
-from preflight.options.options import Options
-from preflight.results import Bench, Result
 from preflight.run.stages import Stages
 from preflight.said import said
+from preflight.said.errors import NotApplicable, NotMeasured
 
 BENCH_SECONDS = 90.0
 SEARCH_SECONDS = 60.0

@@ -11,11 +11,11 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from preflight.hosts import Host
+from preflight.reach.hosts import Host
+from preflight.reach.transport import Reach
+from preflight.reach.transport.here import printed
+from preflight.reach.transport.ssh import Ssh
 from preflight.said import said
-from preflight.transport import Reach
-from preflight.transport.here import printed
-from preflight.transport.ssh import Ssh
 
 SILENT = "banner exchange"  # what ssh says of it
 MOST_ASKED = 64  # nodes, of which each is a process here

@@ -11,20 +11,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from preflight.collect import ending, files, subjects, trust, vendor
-from preflight.errors import NotMeasured, PreflightError, TimedOut
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Answer
 from preflight.facts.documents import Documents
 from preflight.facts.neighbours import ALL_PAIRS_LIMIT
 from preflight.facts.racks import racks_of
-from preflight.hosts import Host, fold
-from preflight.jobs.placement import JobNodes
-from preflight.measure import bench, mesh, rendezvous, streams, training
-from preflight.options.options import Options
+from preflight.facts.results import Bench, Mesh, Rehearsal, Rendezvous, Training
+from preflight.job.collect import ending, files, subjects, trust, vendor
+from preflight.job.measure import bench, mesh, rendezvous, streams, training
+from preflight.job.options.options import Options
+from preflight.job.start.placement import JobNodes
+from preflight.reach.hosts import Host, fold
+from preflight.reach.session.fleet import Fleet
+from preflight.reach.transport.kubernetes import machines
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo, Proof
-from preflight.results import Bench, Mesh, Rehearsal, Rendezvous, Training
 from preflight.run import interpreters, jobs, jumps, topology, turns
 from preflight.run.moved import confirmed
 from preflight.run.progress import Progress
@@ -34,8 +35,7 @@ from preflight.run.reuse.recall import keep, recalled
 from preflight.run.source import Measurements
 from preflight.run.stages import Stages
 from preflight.said import said
-from preflight.session.fleet import Fleet
-from preflight.transport.kubernetes import machines
+from preflight.said.errors import NotMeasured, PreflightError, TimedOut
 
 T = TypeVar("T")
 FACTS_SECONDS = 90.0
@@ -403,7 +403,7 @@ class Run:
     def rehearsal(self) -> Rehearsal:
         """The user's own start, for real, with the reference program in the place of theirs."""
         if self._rehearsal is None:
-            from preflight.measure.rehearsal import whole  # here, as most runs rehearse nothing
+            from preflight.job.measure.rehearsal import whole  # here, as most runs rehearse nothing
 
             self._needs_all()
             self._begin("rehearsal: running the script with the reference program in place of its own")

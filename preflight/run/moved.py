@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from preflight.hosts import Host
-from preflight.transport.kubernetes import Kubernetes
+from preflight.reach.hosts import Host
+from preflight.reach.transport.kubernetes import Kubernetes
 
 UNCONFIRMED = "whether the pod still runs where --hosts says could not be asked: {error}"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from preflight.hosts import fold
+from preflight.reach.hosts import fold
 from preflight.report.language import ENGLISH, Language
 from preflight.report.printable import printable
 from preflight.said import said

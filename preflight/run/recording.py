@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from preflight.collect.record import Entry
-from preflight.errors import UsageError
+from preflight.job.collect.record import Entry
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 
 def write(entries: Iterable[Entry], folder: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from preflight.facts.cluster import Cluster
 from preflight.facts.documents import Documents
+from preflight.facts.results import Bench, Mesh, Rehearsal, Training
 from preflight.report.document import NodeInfo, Proof
-from preflight.results import Bench, Mesh, Rehearsal, Training
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from preflight.errors import NotMeasured, PreflightError
 from preflight.said import said
+from preflight.said.errors import NotMeasured, PreflightError
 
 T = TypeVar("T")
 CLOSING_SECONDS = 8.0  # reserved for ending the nodes and writing the report; a fifth of a short deadline

@@ -10,20 +10,20 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TypeVar
 
-from preflight.errors import NotMeasured, UsageError
 from preflight.facts import decode, view
 from preflight.facts.cluster import Cluster
 from preflight.facts.documents import Documents
-from preflight.hosts import fold
+from preflight.facts.results import Bench, Mesh, Rehearsal, Training
+from preflight.reach.hosts import fold
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo, Proof, RunReport, racks
 from preflight.report.facts import lasting, row_values
 from preflight.report.json import read_json
 from preflight.report.language import ENGLISH, Language
 from preflight.report.material import Material
-from preflight.results import Bench, Mesh, Rehearsal, Training
 from preflight.run.source import Measurements
 from preflight.said import said
+from preflight.said.errors import NotMeasured, UsageError
 
 T = TypeVar("T")
 J = TypeVar("J", Bench, Training)

@@ -6,10 +6,10 @@ import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from preflight.errors import UsageError
 from preflight.facts.racks import ASKED, Racks, node_of, parse_labels, parse_topology
-from preflight.hosts import Host
-from preflight.transport.here import printed
+from preflight.reach.hosts import Host
+from preflight.reach.transport.here import printed
+from preflight.said.errors import UsageError
 
 ASK = partial(printed, seconds=10.0)
 

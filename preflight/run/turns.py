@@ -15,20 +15,20 @@ from typing import Any
 
 import msgspec
 
-from preflight.collect import ending, files, subjects
-from preflight.errors import HostError
 from preflight.facts import neighbours
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Answer, Document
 from preflight.facts.documents import Documents
+from preflight.facts.results import Mesh, Rendezvous
 from preflight.facts.value import Missing
-from preflight.hosts import Host
-from preflight.measure import mesh, rendezvous
-from preflight.options.options import Options
-from preflight.results import Mesh, Rendezvous
+from preflight.job.collect import ending, files, subjects
+from preflight.job.measure import mesh, rendezvous
+from preflight.job.options.options import Options
+from preflight.reach.hosts import Host
+from preflight.reach.session.connection import Session
+from preflight.reach.session.fleet import Fleet, of_host
 from preflight.said import said
-from preflight.session.connection import Session
-from preflight.session.fleet import Fleet, of_host
+from preflight.said.errors import HostError
 
 GROUP_SECONDS = 60.0
 NEEDS_ALL = Missing("--shared and --checkpoint-dir need all nodes connected at once: raise `ulimit -n`")

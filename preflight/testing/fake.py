@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from preflight.errors import MissingKind
 from preflight.facts import selection
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
+from preflight.facts.results import Bench, Edge, Mesh, Rehearsal, Training
+from preflight.facts.results.rehearsal import Cause
 from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.subjects.gpu import Gpus
 from preflight.facts.subjects.identity import Identity
@@ -20,9 +21,8 @@ from preflight.facts.subjects.network import Network
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.value import Missing, Value
 from preflight.report.document import Proof
-from preflight.results import Bench, Edge, Mesh, Rehearsal, Training
-from preflight.results.rehearsal import Cause
 from preflight.said import plain_text
+from preflight.said.errors import MissingKind
 from preflight.testing.hardware import node_address
 
 V = TypeVar("V", bound=msgspec.Struct)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from preflight.judge.check import Check
-from preflight.judge.existing import check_id
-from preflight.judge.items import check_of_function, contained
-from preflight.judge.judge import Judge
-from preflight.ledger.findings import Finding, Verdict
-from preflight.ledger.ledger import Ledger
-from preflight.options.settings import Settings
+from preflight.judge.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.ledger import Ledger
+from preflight.judge.settings import Settings
+from preflight.run.suite.existing import check_id
+from preflight.run.suite.items import check_of_function, contained
+from preflight.run.suite.judge import Judge
 from preflight.testing.fake import FakeRun
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from preflight.results import (
+from preflight.facts.results import (
     Bench,
     Device,
     Drill,

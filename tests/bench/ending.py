@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from preflight.testing import healthy
-from tests.judge.test_stopping import SHOOTING
+from tests.run.suite.test_stopping import SHOOTING
 from tests.run.test_stored import written
 
 POINTS = 200

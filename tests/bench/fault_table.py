@@ -29,8 +29,8 @@ def not_yet(title: str, why: str) -> Fault:
 
 
 LET_IN = "tests/e2e/test_core_faults.py::test_hosts_that_let_nobody_in_are_named_and_the_others_are_judged"
-SESSION = "tests/session/test_connection.py"
-FLEET = "tests/session/test_fleet.py"
+SESSION = "tests/reach/session/test_connection.py"
+FLEET = "tests/reach/session/test_fleet.py"
 ORPHANS = "tests/e2e/test_orphans.py::test_nothing_outlives_who_ran_the_job"
 LEFT = "tests/e2e/test_nothing_is_left.py"
 PLANTS = "tests/e2e/test_planted_faults.py"
@@ -41,13 +41,13 @@ MESH = "tests/node/calls/test_mesh.py"
 STREAM = "tests/node/calls/test_stream.py"
 BENCH = "tests/e2e/test_bench.py"
 TRAIN = "tests/e2e/test_training.py"
-JUDGED = "tests/judge/test_session.py"
-LEAVING = "tests/judge/test_leaving.py"
-STOPPING = "tests/judge/test_stopping.py"
-RECORDS = "tests/jobs/test_records.py"
+JUDGED = "tests/run/suite/test_session.py"
+LEAVING = "tests/run/suite/test_leaving.py"
+STOPPING = "tests/run/suite/test_stopping.py"
+RECORDS = "tests/job/start/test_records.py"
 SLURM = "tests/e2e/test_slurm.py"
-NODES = "tests/session/test_hostile_nodes.py::test_hostile_nodes_cost_themselves_alone"
-LIES = "tests/session/test_replies.py::test_nonsense_is_read_or_is_a_bad_reply_and_never_anything_else"
+NODES = "tests/reach/session/test_hostile_nodes.py::test_hostile_nodes_cost_themselves_alone"
+LIES = "tests/reach/session/test_replies.py::test_nonsense_is_read_or_is_a_bad_reply_and_never_anything_else"
 NO_RIG = "the lab has no rig for it"
 
 # Those that are tried before every change lands, and left out nowhere that the lab is required.
@@ -72,9 +72,11 @@ TABLE: dict[str, Fault] = {
     "A7": by("login shell hangs", PLANTED, LET_IN, f"{FLEET}::test_hosts_answer_while_another_hangs"),
     "A8": by("authentication refused", PLANTED, f"{FLEET}::test_only_what_may_pass_is_tried_again_and_not_for_ever"),
     "A9": by("locked account", PLANTED, f"{FLEET}::test_what_a_login_says_on_standard_output_is_told"),
-    "A10": by("host key changed", "tests/transport/test_ssh.py::test_what_ssh_says_is_told_with_what_to_do"),
-    "A11": by("host key unknown", PLANTED, "tests/transport/test_ssh.py::test_host_keys_are_checked_as_the_user_says"),
-    "A12": by("prompts", "tests/transport/test_ssh.py::test_ssh_is_called_exactly_so"),
+    "A10": by("host key changed", "tests/reach/transport/test_ssh.py::test_what_ssh_says_is_told_with_what_to_do"),
+    "A11": by(
+        "host key unknown", PLANTED, "tests/reach/transport/test_ssh.py::test_host_keys_are_checked_as_the_user_says"
+    ),
+    "A12": by("prompts", "tests/reach/transport/test_ssh.py::test_ssh_is_called_exactly_so"),
     "A13": by("MaxStartups", f"{FLEET}::test_a_connection_that_is_closed_early_is_tried_again"),
     "A14": not_yet("PerSourcePenalties", "needs sshd 9.8; Debian 12 has 9.2"),
     "A15": by("DNS slow or failing", PLANTED),
@@ -82,9 +84,10 @@ TABLE: dict[str, Fault] = {
     "A17": not_yet("IPv6-only host", "facts and selection have it as made-up nodes; the lab has IPv4 links"),
     "A18": by("jump host down", "tests/run/test_jumps.py::test_a_silent_jump_host_is_named_for_all_nodes_behind_it"),
     "A19": by(
-        "remote 255 and missing programs", "tests/transport/test_ssh.py::test_another_exit_code_is_the_commands_own"
+        "remote 255 and missing programs",
+        "tests/reach/transport/test_ssh.py::test_another_exit_code_is_the_commands_own",
     ),
-    "A20": by("hostile ssh config", "tests/transport/test_ssh.py::test_ssh_is_called_exactly_so"),
+    "A20": by("hostile ssh config", "tests/reach/transport/test_ssh.py::test_ssh_is_called_exactly_so"),
     "A21": by("cut in mid-frame", f"{FRAMES}::test_a_cut_frame_gives_nothing", HOSTILE),
     "A22": not_yet("slow link", "links of the lab have a rate; latency needs netem, which its kernel lacks"),
     "B1": by("noise around frames", PLANTED, f"{SESSION}::test_noise_before_the_frames_is_kept_and_not_parsed"),
@@ -102,7 +105,9 @@ TABLE: dict[str, Fault] = {
     "B13": by("commands of CI systems", "tests/report/test_hostile.py", HOSTILE),
     "B14": not_yet("stdout of a TaskProlog", "preflight is no TaskProlog; the example of a prolog is run as it is"),
     "B15": by(
-        "claims about others", "tests/session/test_replies.py::test_a_node_cannot_aim_its_peers_elsewhere", RECORDS
+        "claims about others",
+        "tests/reach/session/test_replies.py::test_a_node_cannot_aim_its_peers_elsewhere",
+        RECORDS,
     ),
     "B16": by("no end frame, two ends", HOSTILE, NODES),
     "B17": by("clock", f"{KEEPER}::test_a_ping_is_answered_with_the_nodes_clock", HOSTILE),
@@ -174,7 +179,7 @@ TABLE: dict[str, Fault] = {
         f"{FLEET}::test_of_two_runs_of_one_moment_the_later_lets_go_of_every_node",
     ),
     "F8": by("one machine twice", "tests/e2e/test_words.py::test_one_machine_under_two_names_is_told"),
-    "F9": by("host lists", "tests/test_hosts.py"),
+    "F9": by("host lists", "tests/reach/test_hosts.py"),
     "F10": by(
         "5,000 hosts",
         "tests/bench/scale.py",
@@ -185,7 +190,7 @@ TABLE: dict[str, Fault] = {
     "F13": not_yet("wall clock stepped", "all deadlines are monotonic; a namespace cannot step the wall clock"),
     "F14": by("checks that break or leave", f"{JUDGED}::test_whatever_a_check_does_it_is_not_green", LEAVING),
     "F15": by("foreign configuration", f"{JUDGED}::test_preflight_run_ignores_the_configuration_around_it"),
-    "F16": by("hostile settings", "tests/options/test_settings.py"),
+    "F16": by("hostile settings", "tests/judge/test_settings.py"),
     "G1": by("Slurm kills the prolog", f"{LEFT}::test_a_killed_controller_leaves_nothing", ORPHANS),
     "G2": by("bare environment", PLANTED),
     "G3": by("srun", f"{SLURM}::test_a_node_whose_slurmd_is_gone_is_told_and_the_others_are_judged"),
@@ -199,8 +204,8 @@ TABLE: dict[str, Fault] = {
         "leftovers of a crash",
         "tests/node/agent/test_scratch.py::test_what_a_killed_run_left_is_swept_and_what_a_living_one_holds_is_not",
     ),
-    "H1": by("hostile host names", "tests/transport/test_ssh.py::test_hostile_names_never_become_a_command"),
-    "H2": by("metacharacters", "tests/transport/test_loader.py::test_the_loader_needs_no_quoting"),
+    "H1": by("hostile host names", "tests/reach/transport/test_ssh.py::test_hostile_names_never_become_a_command"),
+    "H2": by("metacharacters", "tests/reach/transport/test_loader.py::test_the_loader_needs_no_quoting"),
     "H3": by("paths from a node", "tests/run/test_folder.py"),
     "H4": by("archives and pickles", "tests/test_architecture.py::test_nothing_dangerous_is_called"),
     "H5": by("templates in facts", "tests/report/test_hostile.py"),
@@ -209,13 +214,13 @@ TABLE: dict[str, Fault] = {
         "local listeners and files", ATTACKS, "tests/node/calls/test_ranks.py::test_another_user_speaks_for_no_rank"
     ),
     "H8": by("forged echoes", f"{MESH}::test_a_peer_of_another_run_is_never_ok"),
-    "H9": by("planted secrets", "tests/test_redact.py"),
+    "H9": by("planted secrets", "tests/said/test_redact.py"),
     "H10": by(
         "hostile settings in a PR",
-        "tests/options/test_launch.py::test_settings_that_lie_in_the_folder_hold_and_are_said",
+        "tests/job/options/test_launch.py::test_settings_that_lie_in_the_folder_hold_and_are_said",
     ),
-    "H11": by("floods by many nodes", HOSTILE, "tests/session/test_budget.py"),
-    "H12": by("forwardings", "tests/transport/test_ssh.py::test_ssh_is_called_exactly_so"),
+    "H11": by("floods by many nodes", HOSTILE, "tests/reach/session/test_budget.py"),
+    "H12": by("forwardings", "tests/reach/transport/test_ssh.py::test_ssh_is_called_exactly_so"),
     "H13": not_yet("open ssh files", "ssh itself refuses keys that others can read"),
     "H14": by("known weaknesses of packages", "tests/test_contributing.py"),
 }

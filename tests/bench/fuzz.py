@@ -24,25 +24,26 @@ from typing import Any
 
 import msgspec
 
-from preflight import diagnose, redact
+from preflight import diagnose
 from preflight.diagnose import recorder
-from preflight.errors import BadReply, PreflightError, UsageError
 from preflight.facts import decode, racks
 from preflight.facts.decode import Document
-from preflight.hosts import parse_hosts
-from preflight.jobs import records, symptoms, words
+from preflight.job.measure.nccl_log import parse_nccl_log
+from preflight.job.start import records, symptoms, words
 from preflight.judge.unreached import losses
 from preflight.launch.job import Job, Placement
-from preflight.measure.nccl_log import parse_nccl_log
 from preflight.node.agent import frames, strict
 from preflight.node.sources import amd, gpu_links, gpu_values, qos, rdma_text
 from preflight.node.sources.kernel import events
 from preflight.node.subjects import gpu
+from preflight.reach.hosts import parse_hosts
+from preflight.reach.session import quick, replies
+from preflight.reach.transport import pods, reach
 from preflight.report.document import from_document
 from preflight.report.printable import printable
-from preflight.session import quick, replies
+from preflight.said import redact
+from preflight.said.errors import BadReply, PreflightError, UsageError
 from preflight.testing import healthy, roce
-from preflight.transport import pods, reach
 
 COUNT = 10_000
 SECONDS = 0.1
@@ -185,7 +186,7 @@ def said_of_subjects() -> list[Any]:
 @cache
 def reports() -> list[Any]:
     """A report of a run, as JSON."""
-    from preflight.ledger.findings import Finding, Verdict
+    from preflight.judge.ledger.findings import Finding, Verdict
     from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport, to_document
 
     run = healthy()

@@ -11,12 +11,12 @@ import subprocess
 import sys
 import time
 
-from preflight.workloads.bench.groups import Place, largest
-from preflight.workloads.bench.operations import COLLECTIVES
-from preflight.workloads.bench.settings import Settings
-from preflight.workloads.bench.trial import Trial
-from preflight.workloads.collectives import join
-from preflight.workloads.rank.records import Records
+from preflight.job.ranks.bench.groups import Place, largest
+from preflight.job.ranks.bench.operations import COLLECTIVES
+from preflight.job.ranks.bench.settings import Settings
+from preflight.job.ranks.bench.trial import Trial
+from preflight.job.ranks.collectives import join
+from preflight.job.ranks.rank.records import Records
 from tests.lab.lab import Lab
 
 REPETITIONS = 5

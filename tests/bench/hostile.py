@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from preflight.cli.launch import COMPARED
-from preflight.collect.subjects import ASKED
+from preflight.job.collect.subjects import ASKED
 from tests.bench import hostile_node
 from tests.lab.lab import Lab
 

@@ -13,11 +13,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from preflight.ledger.findings import Finding, Verdict, worst
+from preflight.facts.results import Bench, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
+from preflight.judge.ledger.findings import Finding, Verdict, worst
 from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
 from preflight.report.html.page import SIZE_LIMIT_BYTES, html_text
 from preflight.report.material import Material
-from preflight.results import Bench, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
 from tests.browser import browser, why_not
 
 NODES, CHECKS, SHIFTS = 512, 80, 16

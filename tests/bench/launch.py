@@ -12,8 +12,8 @@ import sys
 import time
 import traceback
 
-from preflight.errors import UsageError
 from preflight.launch.rules.check import check_texts
+from preflight.said.errors import UsageError
 from tests.launch.samples import FORMATS, mutated
 
 MUTATIONS = 10_000

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
-from preflight.errors import UsageError
 from preflight.launch.rules.check import check_texts
+from preflight.said.errors import UsageError
 from tests.launch import truth
 
 PRECISION, RECALL = 0.95, 0.85

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from preflight.ledger.findings import Finding, Verdict
-from preflight.ledger.ledger import Ledger
+from preflight.judge.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.ledger import Ledger
 
 MUTATIONS = 10_000
 

@@ -17,12 +17,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from preflight.collect import subjects
-from preflight.hosts import parse_hosts
-from preflight.measure import streams
-from preflight.options.settings import Settings
-from preflight.session.fleet import Fleet
-from preflight.transport import Reach
+from preflight.job.collect import subjects
+from preflight.job.measure import streams
+from preflight.judge.settings import Settings
+from preflight.reach.hosts import parse_hosts
+from preflight.reach.session.fleet import Fleet
+from preflight.reach.transport import Reach
 from tests.lab.faults import Planted
 from tests.lab.lab import Lab
 

@@ -14,9 +14,9 @@ import random
 import sys
 from collections.abc import Sequence
 
-from preflight.measure import slow
-from preflight.measure.blame import attested
-from preflight.results import Slow, Stream
+from preflight.facts.results import Slow, Stream
+from preflight.job.measure import slow
+from preflight.judge.blame import attested
 
 USUAL = 0.12  # GB/s
 RUNS = {2: 1000, 3: 1000, 4: 1000, 8: 1000, 16: 1000, 64: 500, 256: 200, 1024: 60, 4096: 20}

@@ -16,10 +16,10 @@ import time
 
 import psutil
 
-from preflight import hosts
-from preflight.collect import subjects
-from preflight.session.fleet import Fleet
-from preflight.transport import Reach
+from preflight.job.collect import subjects
+from preflight.reach import hosts
+from preflight.reach.session.fleet import Fleet
+from preflight.reach.transport import Reach
 from tests.lab.lab import Lab
 from tests.lab.slurm import SlurmLab
 

@@ -14,13 +14,13 @@ import sys
 import tempfile
 import time
 
-from preflight.workloads.rank.records import Records
-from preflight.workloads.train import join
-from preflight.workloads.training.data import Data
-from preflight.workloads.training.model import build_model
-from preflight.workloads.training.place import Place, from_every_rank
-from preflight.workloads.training.settings import Settings
-from preflight.workloads.training.trainee import Trainee
+from preflight.job.ranks.rank.records import Records
+from preflight.job.ranks.train import join
+from preflight.job.ranks.training.data import Data
+from preflight.job.ranks.training.model import build_model
+from preflight.job.ranks.training.place import Place, from_every_rank
+from preflight.job.ranks.training.settings import Settings
+from preflight.job.ranks.training.trainee import Trainee
 from tests.lab.lab import Lab
 
 STEPS = 24  # the first is not counted

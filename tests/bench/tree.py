@@ -24,8 +24,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from preflight import hosts
-from preflight.transport import Reach
+from preflight.reach import hosts
+from preflight.reach.transport import Reach
 from tests.bench import facts
 from tests.lab.lab import Lab
 

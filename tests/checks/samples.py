@@ -12,17 +12,17 @@ from typing import Any
 
 import msgspec
 
+from preflight.facts.results import Expected, RankReport
 from preflight.facts.subjects.network import Address, Gateway, Interface, Network
 from preflight.facts.subjects.peers import Peers
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.subjects.trust import Trust
 from preflight.facts.value import Missing
 from preflight.judge.check import Check
-from preflight.judge.judge import Judge
-from preflight.ledger.findings import Finding, Verdict
-from preflight.ledger.ledger import Ledger
-from preflight.options.settings import Settings
-from preflight.results import Expected, RankReport
+from preflight.judge.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.ledger import Ledger
+from preflight.judge.settings import Settings
+from preflight.run.suite.judge import Judge
 from preflight.testing import FakeRun, healthy, judged, roce
 from preflight.testing.judged import check_of
 from preflight.testing.measured import transport

@@ -11,8 +11,8 @@ import pytest
 
 from preflight.facts.decode import SUBJECTS
 from preflight.facts.value import Missing, Value
-from preflight.ledger.findings import Verdict
-from preflight.ledger.gates import OPEN
+from preflight.judge.ledger.findings import Verdict
+from preflight.judge.ledger.gates import OPEN
 from preflight.testing import FakeRun, healthy
 from preflight.testing.hardware import ABSENT
 from tests.checks.samples import judge_all

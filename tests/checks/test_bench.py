@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.ledger.findings import Verdict
-from preflight.results import RING, Disputed, Expected, NoDevice, RankReport, Slow
+from preflight.facts.results import RING, Disputed, Expected, NoDevice, RankReport, Slow
+from preflight.judge.ledger.findings import Verdict
 from preflight.testing import healthy, roce
 from preflight.testing.healthy import rail_by_rail
 from preflight.testing.measured import h200

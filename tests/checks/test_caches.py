@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from preflight.facts.subjects.files import Cache
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.node.calls.storage import caches
 from preflight.testing import healthy
 from tests.checks import samples

@@ -12,7 +12,7 @@ from preflight.facts.subjects.network import Network
 from preflight.facts.subjects.peers import Peers
 from preflight.facts.subjects.software import Software
 from preflight.judge.check import docstring_fix
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.testing import FakeRun, healthy, infiniband, roce
 from tests.checks.samples import checks, judge_all, with_gateways, with_netdevs
 from tests.checks.test_healthy_platforms import efa

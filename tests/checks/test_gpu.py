@@ -7,14 +7,14 @@ import dataclasses
 import msgspec
 import pytest
 
-from preflight.errors import FactMissing, NotApplicable
 from preflight.facts.subjects.gpu import Gpus, Links
 from preflight.facts.subjects.gpus.status import GpuStatus
 from preflight.facts.value import Missing
-from preflight.ledger.findings import Verdict
-from preflight.tables.gpus import broken, log, pcie_paths, readiness, slowed
-from preflight.tables.kernel import fragile
-from preflight.tables.kernel import log as kernel_log
+from preflight.judge.ledger.findings import Verdict
+from preflight.judge.tables.gpus import broken, log, pcie_paths, readiness, slowed
+from preflight.judge.tables.kernel import fragile
+from preflight.judge.tables.kernel import log as kernel_log
+from preflight.said.errors import FactMissing, NotApplicable
 from preflight.testing import infiniband, roce
 from preflight.testing.hardware import gpus, topology
 from preflight.testing.healthy import in_one_domain

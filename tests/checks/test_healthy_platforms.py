@@ -13,7 +13,7 @@ from preflight.facts.subjects.gpus.status import GpuStatus
 from preflight.facts.subjects.network import Address
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.value import Missing
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.testing import FakeRun, healthy, infiniband, measured, roce
 from preflight.testing.hardware import ABSENT, gpus, hca
 from tests.checks.samples import checks, debian_name, judge, with_interface, with_netdevs

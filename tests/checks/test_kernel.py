@@ -6,7 +6,7 @@ import pytest
 
 from preflight.facts.subjects.kernel import BondMember, LogEvent
 from preflight.facts.value import Missing
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, judge
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from preflight.facts.subjects.limits import Held
-from preflight.ledger.findings import Verdict
-from preflight.options.settings import LimitSettings, Settings
+from preflight.judge.ledger.findings import Verdict
+from preflight.judge.settings import LimitSettings, Settings
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, judge
 

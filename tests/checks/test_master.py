@@ -8,7 +8,7 @@ import pytest
 
 from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.value import Missing
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.testing import FakeRun, roce
 from tests.checks.samples import Broken, debian_name, judge, judge_all, leads_to, with_second_address
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from preflight.ledger.findings import Verdict
-from preflight.results import Edge, Filter, Rendezvous
+from preflight.facts.results import Edge, Filter, Rendezvous
+from preflight.judge.ledger.findings import Verdict
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, judge
 

@@ -11,7 +11,7 @@ import pytest
 
 from preflight.facts.subjects.network import Address, Rule, Unreached
 from preflight.facts.value import Missing
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, debian_name, judge, looks_up, resolves
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from preflight.collect.trust import called
 from preflight.facts.subjects.kernel import BondMember
 from preflight.facts.subjects.network import Address, Gateway
 from preflight.facts.value import Missing
+from preflight.job.collect.trust import called
+from preflight.job.options.launch import with_files
+from preflight.job.options.options import Options
+from preflight.judge.ledger.findings import Verdict
 from preflight.launch.read import read_files
-from preflight.ledger.findings import Verdict
 from preflight.node.subjects.environment import may_leave_node
-from preflight.options.launch import with_files
-from preflight.options.options import Options
 from preflight.testing import healthy, roce
 from tests.checks.samples import (
     Broken,
@@ -26,7 +26,7 @@ from tests.checks.samples import (
     with_route,
     with_second_address,
 )
-from tests.tables.network.test_rails import with_rails
+from tests.judge.tables.network.test_rails import with_rails
 
 
 def installed(run, package):

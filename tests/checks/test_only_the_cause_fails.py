@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.facts.results import Slow
 from preflight.facts.value import Missing
-from preflight.ledger.findings import Verdict
-from preflight.results import Slow
+from preflight.judge.ledger.findings import Verdict
 from preflight.testing import healthy, roce
 from preflight.testing.hardware import gpus
 from tests.checks.samples import busbw, debian_name, judge_all, leads_to, without_gid

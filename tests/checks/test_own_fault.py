@@ -7,7 +7,7 @@ import pytest
 
 from preflight.facts.subjects.network import Address
 from preflight.facts.subjects.peers import Peers
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.testing import healthy
 from tests.checks.samples import judge, judge_all, with_interface
 

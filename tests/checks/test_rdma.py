@@ -12,10 +12,10 @@ from preflight.facts.pci import PciFunction
 from preflight.facts.subjects.ending import PortEnd
 from preflight.facts.subjects.rdma import Gid, PciRequests
 from preflight.facts.value import Missing
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
+from preflight.judge.tables.rdma import choice, counters, ports
 from preflight.node.sources import rdma_ports
 from preflight.node.subjects import kernel
-from preflight.tables.rdma import choice, counters, ports
 from preflight.testing import healthy, infiniband, roce
 from preflight.testing.hardware import hca
 from tests.checks.samples import Broken, device, judge, renamed, with_netdevs, without_gid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.testing import healthy
 from tests.checks.samples import Broken, judge
 

@@ -17,7 +17,7 @@ import pytest
 from preflight.facts.subjects.ending import PortEnd
 from preflight.facts.subjects.gpu import Gpus
 from preflight.facts.subjects.rdma import Rdma
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.node.sources import gpu_links, rdma_text
 from preflight.node.subjects import gpu, rdma
 from preflight.testing import healthy

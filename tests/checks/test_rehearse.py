@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.facts.results.rehearsal import ABOUT, Cause
+from preflight.judge.ledger.findings import Verdict, Where
 from preflight.judge.views.rehearsal import CHECKS
-from preflight.ledger.findings import Verdict, Where
-from preflight.results.rehearsal import ABOUT, Cause
 from preflight.testing import healthy
 from tests.checks.samples import Broken, judge
 

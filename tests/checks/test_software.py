@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.facts.value import Missing
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, device, judge
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.ledger.findings import Verdict
-from preflight.results import Drill, JobFailure
+from preflight.facts.results import Drill, JobFailure
+from preflight.judge.ledger.findings import Verdict
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, judge
 

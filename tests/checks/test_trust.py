@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.collect.trust import called
 from preflight.facts.subjects.trust import Trust
+from preflight.job.collect.trust import called
+from preflight.job.options.launch import with_files
+from preflight.job.options.options import Options
+from preflight.judge.ledger.findings import Verdict
 from preflight.launch.read import read_files
-from preflight.ledger.findings import Verdict
 from preflight.node.calls import trust
-from preflight.options.launch import with_files
-from preflight.options.options import Options
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, judge, logs_in, with_interface
 

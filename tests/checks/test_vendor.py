@@ -8,7 +8,7 @@ import pytest
 
 from preflight.facts.subjects.gpus.vendor import Copies, Finding, Vendor
 from preflight.facts.value import Missing
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.testing import roce
 from tests.checks.samples import Broken, judge
 

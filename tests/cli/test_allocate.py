@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.cli.allocate import Request, gpus_of_each, of_what_was_given, request_in, run_inside, why_too_few
-from preflight.errors import PreflightError
+from preflight.said.errors import PreflightError
 
 GIVES = 'while [ "$1" != -c ]; do shift; done\n: > "$3"\nexit 3\n'
 

@@ -8,10 +8,10 @@ import pytest
 
 from preflight.cli import explain, main
 from preflight.diagnose.causes import CAUSES
+from preflight.judge.tables.launch_rules import VERDICTS
 from preflight.knowledge.variables.names import ROWS
-from preflight.plugin import checks_folder
-from preflight.tables.launch_rules import VERDICTS
-from tests.test_redact import SECRETS
+from preflight.run.suite.plugin import checks_folder
+from tests.said.test_redact import SECRETS
 
 
 @pytest.fixture(scope="module")

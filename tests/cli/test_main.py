@@ -14,7 +14,7 @@ import pytest
 
 from preflight import __version__
 from preflight.cli import main
-from preflight.options.options import OPTIONS
+from preflight.job.options.options import OPTIONS
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "pytest", "msgspec", "ClusterShell", "asyncio", "psutil", "tabulate", "jinja2", "yaml", "numpy")
@@ -56,7 +56,8 @@ def test_a_run_imports_only_what_every_run_needs():
         "preflight.launch.launchers",
     )
     program = (
-        "import sys, preflight.cli.run, preflight.plugin, preflight.judge.session, preflight.report.html.page\n"
+        "import sys, preflight.cli.run, preflight.run.suite.plugin, preflight.run.suite.session\n"
+        "import preflight.report.html.page\n"
         f"print([name for name in {seldom!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

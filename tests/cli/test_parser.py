@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.cli.main import parser_of
-from preflight.errors import UsageError
+from preflight.said.errors import UsageError
 
 
 @pytest.mark.parametrize(

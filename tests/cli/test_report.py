@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from preflight.cli import main, report
-from preflight.errors import UsageError
 from preflight.report import FORMATS
 from preflight.report.formats.hostlists import CHOICES
+from preflight.said.errors import UsageError
 from preflight.testing import healthy
 from tests.run.test_stored import written
 

@@ -13,10 +13,10 @@ import pytest
 from preflight.cli import facts
 from preflight.cli.main import run
 from preflight.cli.spoken import tell
-from preflight.errors import BlockedBy
 from preflight.report.language import Language
 from preflight.report.language.wrap import width_of
 from preflight.said import said
+from preflight.said.errors import BlockedBy
 from preflight.testing import healthy
 from tests.house import ROOT
 from tests.run.test_stored import written

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from preflight.cli.submit import submitted, waiting_script
-from preflight.errors import PreflightError
 from preflight.launch.cast import Script
+from preflight.said.errors import PreflightError
 
 TEXT = """#!/bin/bash -l
 #SBATCH --nodes=2

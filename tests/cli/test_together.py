@@ -12,7 +12,7 @@ import pytest
 
 from preflight import __version__
 from preflight.cli.together import is_asked, join_seconds, rank_variables, words_of_rank
-from preflight.errors import UsageError
+from preflight.said.errors import UsageError
 
 RANK = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
@@ -252,7 +252,7 @@ def test_a_rank_that_comes_when_the_others_have_gone_says_so(port, tmp_path):
 
 OLDER = """
 import json, sys
-from preflight.workloads import meeting
+from preflight.job.ranks import meeting
 def come(store, node):
     told = {"name": node.name, "address": node.address, "rank": node.rank, "world": node.world, "version": node.version}
     store.set(f"came/{store.add('came', 1)}", json.dumps(told))

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from preflight.cli import main
-from preflight.options.options import OPTIONS
+from preflight.job.options.options import OPTIONS
 
 OF_BENCH = {"op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode", "scope", "burn-in"}
 OF_BANDWIDTH = {"localize", "full-mesh"}

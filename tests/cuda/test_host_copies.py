@@ -52,7 +52,7 @@ def played(folder: Path, *, plant: str, ranks: int = 1, **described: Any) -> lis
     }
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", "preflight.workloads.devices"],
+            [sys.executable, "-m", "preflight.job.ranks.devices"],
             env={**given, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             text=True,

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from preflight.jobs import words
-from preflight.jobs.symptoms import symptom
-from preflight.measure.nccl_log import parse_nccl_log
+from preflight.job.measure.nccl_log import parse_nccl_log
+from preflight.job.start import words
+from preflight.job.start.symptoms import symptom
 from preflight.node.sources import rank_files
 from tests import cuda
 
@@ -83,7 +83,7 @@ def two(
         own = {"RANK": str(rank), "NCCL_DEBUG_FILE": str(folder / f"preflight-nccl-rank{rank}")}
         started.append(
             subprocess.Popen(
-                [sys.executable, "-m", f"preflight.workloads.{workload}"],
+                [sys.executable, "-m", f"preflight.job.ranks.{workload}"],
                 env={"NCCL_HOSTID": f"host{rank}", **given, **own},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -34,7 +34,7 @@ one() {
     env NCCL_HOSTID="host$rank" RANK="$rank" WORLD_SIZE="$world" MASTER_PORT="$port" PREFLIGHT_SETTINGS="$settings" \
         NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,TUNING NCCL_DEBUG_FILE="$D/$name-nccl-$rank.log" \
         TORCH_FR_DUMP_TEMP_FILE="$D/$name-trace-" TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC=500 "$@" \
-        "$PYTHON" -m "preflight.workloads.$file" >"$D/$name-$rank.jsonl" 2>"$D/$name-$rank.err" &
+        "$PYTHON" -m "preflight.job.ranks.$file" >"$D/$name-$rank.jsonl" 2>"$D/$name-$rank.err" &
     LAST=$!; PIDS+=("$LAST")
 }
 # ends PID SECONDS: wait for it, no longer than that; a stopped one is ended too.

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from preflight.workloads.bench.settings import Settings as Collectives
-from preflight.workloads.devices import Settings as Devices
-from preflight.workloads.training.settings import Settings as Train
+from preflight.job.ranks.bench.settings import Settings as Collectives
+from preflight.job.ranks.devices import Settings as Devices
+from preflight.job.ranks.training.settings import Settings as Train
 from tests import cuda
 from tests.bench import gpu
 
-WORKLOADS = Path(__file__).parents[2] / "preflight" / "workloads"
+RANKS = Path(__file__).parents[2] / "preflight" / "job" / "ranks"
 
 
 def prove(stage: str, out: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -60,7 +60,7 @@ def test_every_setting_of_the_script_is_one_of_its_workload():
     }  # of records, and of a round
     assert named <= known
     assert len(named) > 10
-    assert {path.stem for path in WORKLOADS.glob("*.py")} >= set(re.findall(r" (collectives|devices|train) ", script))
+    assert {path.stem for path in RANKS.glob("*.py")} >= set(re.findall(r" (collectives|devices|train) ", script))
     for stage in gpu.STAGES:
         assert f"\n{stage})" in script
 

@@ -20,7 +20,7 @@ from preflight.diagnose import diagnose_files
 from preflight.diagnose.forms.blocks import BLOCK_BYTES
 from preflight.diagnose.found import Gap
 from preflight.diagnose.read import LONGEST_LINE, lines_of, logs_in, logs_of
-from preflight.errors import UsageError
+from preflight.said.errors import UsageError
 
 TEXT = b"one\ntwo\nthree"
 FULL = "OSError: [Errno 28] No space left on device: '/ckpt'\n"

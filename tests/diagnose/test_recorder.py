@@ -10,7 +10,7 @@ import pytest
 
 from preflight.diagnose import diagnose_files
 from preflight.diagnose.recorder import is_dump
-from preflight.errors import UsageError
+from preflight.said.errors import UsageError
 
 
 def entry(sequence: int, operation: str = "all_reduce", size: int = 64, state: str = "completed") -> dict:

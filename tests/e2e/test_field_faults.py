@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.plugin import checks_folder
+from preflight.run.suite.plugin import checks_folder
 from tests.e2e.test_planted_faults import Judged
 from tests.lab import faults
 

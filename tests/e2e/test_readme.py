@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from preflight.options.settings import load_settings
+from preflight.judge.settings import load_settings
 from preflight.testing import healthy
 from tests.run.test_stored import written
 

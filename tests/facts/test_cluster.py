@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster
+from preflight.said.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
 from preflight.testing import healthy
 
 

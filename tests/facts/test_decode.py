@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preflight.errors import FactMissing, UsageError
 from preflight.facts import decode
 from preflight.facts.decode import Document
 from preflight.facts.subjects import SUBJECTS
 from preflight.facts.subjects.clock import Clock
 from preflight.facts.value import Missing
+from preflight.said.errors import FactMissing, UsageError
 from preflight.testing import healthy, roce
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import FactMissing
 from preflight.facts import fabric
 from preflight.facts.subjects.network import Address, Interface, Network
 from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
 from preflight.facts.value import Missing
+from preflight.said.errors import FactMissing
 
 
 def port(number=1, state="ACTIVE", link_layer="Ethernet", gids=()):

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import Address
 from preflight.facts.value import Missing
+from preflight.said.errors import BlockedBy, FactMissing
 from preflight.testing import healthy, roce
 from tests.checks.samples import without_gid
 

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from preflight.errors import UsageError
 from preflight.facts.racks import parse_labels, parse_topology, racks_of, read_topology
-from preflight.hosts import Host, parse_hosts
+from preflight.reach.hosts import Host, parse_hosts
+from preflight.said.errors import UsageError
 
 SHOWN = """SwitchName=s0 Level=0 LinkSpeed=1 Nodes=tux[0-1]
 SwitchName=s1 Level=0 LinkSpeed=1 Nodes=tux[2-3],gpu-a[1-2]b[3-4]

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.errors import FactMissing
 from preflight.facts import selection
 from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.network import Address, Interface, Network
 from preflight.facts.value import Missing
 from preflight.knowledge.variables.interfaces import parse_patterns
+from preflight.said.errors import FactMissing
 
 
 def interface(name, *addresses, index=None, is_up=True):

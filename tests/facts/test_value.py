@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.errors import FactMissing
 from preflight.facts.value import Device, Missing, or_none, present
+from preflight.said.errors import FactMissing
 from preflight.testing import healthy
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import FactMissing
 from preflight.facts import decode, view
 from preflight.facts.decode import Document
 from preflight.facts.value import Missing
+from preflight.said.errors import FactMissing
 from preflight.testing import healthy, roce
 from preflight.testing.hardware import gpus
 from tests.run.test_stored import written

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from preflight.judge.ledger.findings import Verdict
 from preflight.launch.rules.check import check_texts
-from preflight.ledger.findings import Verdict
 from tests.checks.samples import judge
 from tests.field.cases import CASES, Caught, Unseen, Written
 from tests.recordings import REPORTED

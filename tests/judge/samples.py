@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from preflight.judge.check import Check
-from preflight.judge.judge import Judge
-from preflight.ledger.findings import Finding, Verdict
-from preflight.ledger.ledger import Ledger
-from preflight.options.settings import Settings
+from preflight.judge.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.ledger import Ledger
+from preflight.judge.settings import Settings
+from preflight.run.suite.judge import Judge
 from preflight.testing import FakeRun, healthy
 
 ALL = ("node1", "node2", "node3")

@@ -6,7 +6,9 @@ import dataclasses
 
 import pytest
 
-from preflight.errors import (
+from preflight.judge.ledger.findings import Verdict
+from preflight.said import knowing
+from preflight.said.errors import (
     Blame,
     BlameMany,
     BlockedBy,
@@ -17,8 +19,6 @@ from preflight.errors import (
     PreflightError,
     Unreachable,
 )
-from preflight.ledger.findings import Verdict
-from preflight.said import knowing
 from preflight.testing import healthy
 from tests.judge.samples import ALL, check, findings, raising, told
 

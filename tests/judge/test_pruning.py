@@ -6,14 +6,14 @@ import dataclasses
 
 import pytest
 
-from preflight.errors import (
+from preflight.judge.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.ledger import Ledger
+from preflight.judge.settings import Settings
+from preflight.run.suite.crew import Crew
+from preflight.run.suite.judge import REACH_CHECK, Judge
+from preflight.said.errors import (
     BlockedBy,
 )
-from preflight.judge.crew import Crew
-from preflight.judge.judge import REACH_CHECK, Judge
-from preflight.ledger.findings import Finding, Verdict
-from preflight.ledger.ledger import Ledger
-from preflight.options.settings import Settings
 from preflight.testing import FakeRun, healthy
 from tests.judge.samples import ALL, check, findings, ledger_with, raising, told
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-import preflight.judge.session
-import preflight.options.launch
-import preflight.plugin
-from preflight.judge.existing import checks_folder
+import preflight.job.options.launch
+import preflight.run.suite.plugin
+import preflight.run.suite.session
+from preflight.run.suite.existing import checks_folder
 from preflight.testing import healthy
-from tests.judge.test_session import PASSING
+from tests.run.suite.test_session import PASSING
 from tests.run.test_stored import written
 
 CHECK = "network.mtu_is_the_same_on_every_node"
@@ -40,7 +40,7 @@ def in_a_process(folder: Path, words: list[str]) -> tuple[int, str]:
             sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(number, "w", closefd=False)) for number in (1, 2))
             sys.argv = ["pytest", *words]
             warnings.simplefilter("ignore")  # this session has imported what that one wants to import itself
-            code = int(pytest.main(words, plugins=[preflight.plugin]))
+            code = int(pytest.main(words, plugins=[preflight.run.suite.plugin]))
         except SystemExit as leaving:
             code = int(leaving.code or 0)
         except BaseException:
@@ -96,7 +96,7 @@ def test_a_conftest_makes_no_failing_check_green(attack, conftest):
 REPLACED = {
     "another function": "the check was replaced: what would run is not test_mtu_is_the_same_on_every_node of test_net",
     "advisory": "the check was replaced: its marks (advisory) are not those of test_network.py",
-    "counted": "preflight.ledger.findings.Finding.counted was replaced during the run",
+    "counted": "preflight.judge.ledger.findings.Finding.counted was replaced during the run",
     "a key of a table": "EXIT_CODES was replaced during the run",
     "no session": "pytest ended without having judged anything",
     "files are not replaced": "the report could not be written",
@@ -112,7 +112,7 @@ def test_who_exchanged_what_is_said(attack, name):
 
 WORDS = {
     "the judge": ("-p", "no:preflight-checking"),
-    "the guard": ("-p", "no:preflight.judge.leaving"),
+    "the guard": ("-p", "no:preflight.run.suite.leaving"),
     "functions": ("-p", "no:python"),
     "the call": ("-p", "no:runner"),
     "setup only": ("--setup-only",),

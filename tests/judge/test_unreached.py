@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
-from preflight.errors import BadReply, Busy
-from preflight.judge.judge import REACH_CHECK
 from preflight.judge.unreached import losses
+from preflight.reach.transport.ssh import Ssh
+from preflight.run.suite.judge import REACH_CHECK
 from preflight.said import knowing, said
+from preflight.said.errors import BadReply, Busy
 from preflight.testing import healthy
-from preflight.transport.ssh import Ssh
 from tests.judge.samples import ALL, check, findings, raising, told
 from tests.wording import WORDINGS, reworded
 

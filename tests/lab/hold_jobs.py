@@ -12,11 +12,11 @@ import sys
 import time
 from datetime import datetime, timezone
 
-from preflight.errors import HostError
-from preflight.hosts import parse_hosts
-from preflight.session.connection import Session
-from preflight.session.fleet import Fleet
-from preflight.transport import Reach
+from preflight.reach.hosts import parse_hosts
+from preflight.reach.session.connection import Session
+from preflight.reach.session.fleet import Fleet
+from preflight.reach.transport import Reach
+from preflight.said.errors import HostError
 
 PORT = 7077
 SECONDS = 150.0

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from preflight.session.connection import LEASE_SECONDS
+from preflight.reach.session.connection import LEASE_SECONDS
 from tests.lab import faults
 from tests.lab.hold_jobs import MARK, PORT
 from tests.lab.host import LabHost

@@ -49,10 +49,10 @@ def test_what_the_table_names_is_there():
     ("nodeid", "expected"),
     [
         ("tests/e2e/test_orphans.py::test_nothing_outlives_who_ran_the_job[ssh]", True),
-        ("tests/test_redact.py::test_every_secret_of_a_line_is_hidden", True),
+        ("tests/said/test_redact.py::test_every_secret_of_a_line_is_hidden", True),
         ("tests/e2e/test_kubernetes.py::test_a_machine_without_kubectl_is_told", True),
         ("tests/e2e/test_training.py::test_a_seed_that_differs_is_told_by_its_shards", False),
-        ("tests/test_errors.py::test_anything", False),
+        ("tests/said/test_errors.py::test_anything", False),
     ],
 )
 def test_what_must_run_is_known_by_its_name(nodeid, expected):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import UsageError
 from preflight.launch.cast import cast, read_scripts, scripts_of, writing_lines
+from preflight.said.errors import UsageError
 
 NODES = ("node1", "node2")
 TORCHRUN = "torchrun --nnodes=2 --nproc_per_node=4 --node_rank=$1 --master_addr=node1 train.py\n"

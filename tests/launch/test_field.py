@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.judge.ledger.findings import Where
 from preflight.launch.field import Sourced, Unknown, firm, shown, value_of, words, written
-from preflight.ledger.findings import Where
 
 UNKNOWN = Unknown("$N", "n.sh", 3)
 

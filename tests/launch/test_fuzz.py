@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from preflight.errors import UsageError
 from preflight.launch.rules.check import check_texts
+from preflight.said.errors import UsageError
 from tests.launch.samples import FORMATS, mutated
 
 MUTATIONS = 150
@@ -80,7 +80,7 @@ GROWING = {
 }
 IN_A_CHILD = """
 import json, resource, sys
-from preflight.errors import UsageError
+from preflight.said.errors import UsageError
 from preflight.launch.rules.check import check_texts
 resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
 for name, (file, text) in json.load(sys.stdin).items():

@@ -9,11 +9,11 @@ import subprocess
 import pytest
 import yaml
 
+from preflight.judge.ledger.findings import Where
 from preflight.launch.job import Job, Placement, Start, Starting, as_typed
 from preflight.launch.launchers import start_job, startable, why_not
 from preflight.launch.launchers.accelerate.file import KEYS
 from preflight.launch.launchers.accelerate.start import accelerate_yaml
-from preflight.ledger.findings import Where
 
 
 def job(*nodes: str, backend: str = "gloo") -> Job:

@@ -8,10 +8,10 @@ import subprocess
 import msgspec
 import pytest
 
-from preflight.errors import UsageError
 from preflight.facts.value import Missing
 from preflight.launch.layout import exports, variables
 from preflight.launch.write import write_files
+from preflight.said.errors import UsageError
 from tests.launch.nodes import cluster, cluster_of, node
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.judge.ledger.findings import Where
 from preflight.launch.field import Sourced, Unknown
 from preflight.launch.plan import Slurm, fail, warn
 from preflight.launch.read import read_texts
-from preflight.ledger.findings import Where
 from tests.launch.samples import SBATCH, config, torchrun
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import UsageError
 from preflight.launch.read import read_files, read_texts
 from preflight.launch.rules.check import check_files
+from preflight.said.errors import UsageError
 from tests.launch.samples import config
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import UsageError
 from preflight.launch.read import read_texts
 from preflight.launch.start import starting_of
+from preflight.said.errors import UsageError
 from tests.launch.samples import FORMATS, config, mutated
 
 EXPORTS = "export MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 WORLD_SIZE=4\n"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.errors import UsageError
 from preflight.facts.cluster import Cluster
+from preflight.judge.ledger.findings import Verdict
 from preflight.launch.launchers import writable
 from preflight.launch.rules.check import check_texts
 from preflight.launch.write import write_files
-from preflight.ledger.findings import Verdict
+from preflight.said.errors import UsageError
 from preflight.testing import roce
 from tests.launch.nodes import cluster, cluster_of, node
 from tests.launch.samples import config

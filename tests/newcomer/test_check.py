@@ -48,7 +48,7 @@ def tree(tmp_path_factory) -> Path:
 def run(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Pytest in the copy, with the copy's own preflight."""
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    argv = [sys.executable, "-m", "pytest", "-p", "preflight.plugin", "-p", "no:cacheprovider", *words]
+    argv = [sys.executable, "-m", "pytest", "-p", "preflight.run.suite.plugin", "-p", "no:cacheprovider", *words]
     return subprocess.run(argv, check=False, cwd=tree, env=environment, capture_output=True, text=True, timeout=120)
 
 

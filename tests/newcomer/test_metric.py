@@ -12,7 +12,7 @@ import pytest
 from tests.newcomer.copy import copied
 from tests.report.readers import Page, prometheus
 
-FILES = ["preflight/report/columns.py", "preflight/results/bench.py", "preflight/workloads/bench/figures.py"]
+FILES = ["preflight/report/columns.py", "preflight/facts/results/bench.py", "preflight/job/ranks/bench/figures.py"]
 
 
 def test_the_change_is_three_files_of_the_package():

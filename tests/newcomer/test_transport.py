@@ -44,7 +44,10 @@ def preflight(house: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_two_files_are_touched():
     """Its own, and the registry."""
-    assert touched("transport.diff") == ["preflight/transport/__init__.py", "preflight/transport/nsenter.py"]
+    assert touched("transport.diff") == [
+        "preflight/reach/transport/__init__.py",
+        "preflight/reach/transport/nsenter.py",
+    ]
 
 
 def test_facts_come_through_it(house, container):

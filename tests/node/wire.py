@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from preflight.node.agent import frames, strict
-from preflight.session import payload
-from preflight.transport import LOADER
+from preflight.reach.session import payload
+from preflight.reach.transport import LOADER
 
 BUSY_SECONDS = 60.0  # how long another run of this machine may hold the node's lock
 

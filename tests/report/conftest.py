@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from preflight.ledger.findings import Finding, Verdict, Where, worst
+from preflight.facts.results import Bench, Edge, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
+from preflight.facts.results.rehearsal import Rehearsal, RehearsedRank, RehearsedScript
+from preflight.judge.ledger.findings import Finding, Verdict, Where, worst
 from preflight.report.changes import Changes, Drift, FactChange, FindingChange
 from preflight.report.compare import Snapshot
 from preflight.report.document import Counts, NodeInfo, Proof, RunInfo, RunReport
 from preflight.report.facts import lasting
-from preflight.results import Bench, Edge, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
-from preflight.results.rehearsal import Rehearsal, RehearsedRank, RehearsedScript
 from preflight.testing import healthy
 from tests.report.hostile import HOSTILE
 

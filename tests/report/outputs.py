@@ -15,13 +15,12 @@ import msgspec
 from preflight.cli import main
 from preflight.diagnose import diagnose
 from preflight.diagnose.hanging.stuck import compare
-from preflight.errors import UsageError
 from preflight.facts import decode
 from preflight.facts.decode import Document
+from preflight.job.options.options import Options
+from preflight.judge.ledger.choice import Choice
 from preflight.launch.launchers import writable
 from preflight.launch.write import write_files
-from preflight.ledger.choice import Choice
-from preflight.options.options import Options
 from preflight.report import FORMATS
 from preflight.report.compare import Snapshot
 from preflight.report.document import RunReport
@@ -43,6 +42,7 @@ from preflight.report.printable import printable
 from preflight.report.trend import trend, trend_lines
 from preflight.run.reuse import archive as archives
 from preflight.run.reuse import certificates
+from preflight.said.errors import UsageError
 from preflight.testing import healthy
 from tests.diagnose.hanging.test_stuck import IN_TORCH, LOADER, STEP, rank
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.ledger.findings import Finding, Verdict, Where
+from preflight.judge.ledger.findings import Finding, Verdict, Where
 from preflight.report.causes import causes, counts_of_nodes, nodes_text, worst_of_nodes
 from preflight.report.document import Counts, NodeInfo
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.report.changes import Changes, Drift, FactChange, FindingChange, change_lines, drift_text, heading
 from preflight.report.language import Language
 from preflight.said import joined, said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from preflight.facts.results import Result
 from preflight.report import columns
 from preflight.report.columns import BASE_UNITS, DEVICES, RANKS, RESULTS, Column, Metric, columns_of
 from preflight.report.formats.markdown import markdown_text
@@ -13,7 +14,6 @@ from preflight.report.formats.table import bench_table
 from preflight.report.formats.text import summary
 from preflight.report.html.page import html_text
 from preflight.report.material import Material
-from preflight.results import Result
 from tests.report.readers import Page, prometheus
 
 replace = msgspec.structs.replace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.findings import Finding, Verdict
 from preflight.report.compare import Snapshot, changes
 
 FAIL, WARN, ERROR, PASS, SKIP = Verdict.FAIL, Verdict.WARN, Verdict.ERROR, Verdict.PASS, Verdict.SKIP

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from preflight.errors import UsageError
-from preflight.ledger.findings import Finding, Verdict, Where
+from preflight.judge.ledger.findings import Finding, Verdict, Where
 from preflight.report.document import Counts, from_document, to_document
 from preflight.said import Said, said, value_in
+from preflight.said.errors import UsageError
 
 
 def stored(report):

@@ -1,6 +1,6 @@
 """Is one cause told once?"""
 
-from preflight.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.findings import Finding, Verdict
 from preflight.report.document import Counts
 from preflight.report.groups import Order, checks_by_verdict, groups, not_asked_text
 

@@ -15,11 +15,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from preflight.errors import UsageError
-from preflight.hosts import parse_hosts
+from preflight.reach.hosts import parse_hosts
 from preflight.report import FORMATS, formats
 from preflight.report.material import Material
 from preflight.report.printable import printable
+from preflight.said.errors import UsageError
 from tests.report.hostile import CORPUS
 from tests.report.outputs import OUTPUTS
 from tests.report.readers import Page, markdown, prometheus

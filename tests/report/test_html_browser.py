@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.ledger.findings import Command, Finding, Verdict
+from preflight.judge.ledger.findings import Command, Finding, Verdict
 from preflight.report.html.page import html_text
 from preflight.report.html.trend import trend_html
 from preflight.report.language import chosen

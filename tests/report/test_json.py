@@ -7,8 +7,8 @@ import os
 import msgspec
 import pytest
 
-from preflight.errors import UsageError
 from preflight.report.json import read_json, write_json
+from preflight.said.errors import UsageError
 
 
 def test_a_report_is_read_again(tmp_path, full_report):

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.findings import Finding, Verdict
 from preflight.report.matrix import LETTERS, packed, rows
 
 

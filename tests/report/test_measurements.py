@@ -2,8 +2,8 @@
 
 import msgspec
 
+from preflight.facts.results import Mesh
 from preflight.report.measurements import measurement_lines
-from preflight.results import Mesh
 
 replace = msgspec.structs.replace
 

@@ -12,16 +12,16 @@ import pytest
 from preflight.diagnose import diagnose
 from preflight.diagnose.hanging.stuck import compare
 from preflight.facts.decode import SCHEMA, Document
+from preflight.facts.results import JobFailure
+from preflight.job.options.options import Options
+from preflight.judge.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.ledger import Ledger
 from preflight.launch.launchers import writable
 from preflight.launch.write import write_files
-from preflight.ledger.findings import Finding, Verdict
-from preflight.ledger.ledger import Ledger
-from preflight.options.options import Options
 from preflight.report.document import NodeInfo
 from preflight.report.formats.diagnosis import diagnosis_document, diagnosis_text
 from preflight.report.formats.hanging import hanging_document, hanging_text
 from preflight.report.material import Material
-from preflight.results import JobFailure
 from preflight.run import folder, history
 from preflight.run.reuse import certificates
 from preflight.run.source import Measurements
@@ -29,7 +29,7 @@ from preflight.testing import healthy
 from preflight.testing.fake import FakeRun
 from tests.diagnose.hanging.test_stuck import IN_TORCH, LOADER, STEP, rank
 from tests.report.outputs import OUTPUTS, as_json
-from tests.test_redact import SECRETS
+from tests.said.test_redact import SECRETS
 
 CANARIES = [
     (text.replace("xyzzysecret", f"xyzzy{number:03}secret"), secret.replace("xyzzysecret", f"xyzzy{number:03}secret"))

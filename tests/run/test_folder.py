@@ -8,17 +8,17 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from preflight.hosts import Host, parse_hosts
+from preflight.facts.results import JobFailure
+from preflight.job.options.options import Options
+from preflight.judge.ledger.findings import Verdict
 from preflight.launch.job import Starting
-from preflight.ledger.findings import Verdict
-from preflight.options.options import Options
+from preflight.reach.hosts import Host, parse_hosts
 from preflight.report import FILES
 from preflight.report.json import read_json
-from preflight.results import JobFailure
 from preflight.run import folder
 from preflight.run.source import Measurements
 from preflight.testing import healthy
-from tests.judge.test_session import site
+from tests.run.suite.test_session import site
 
 __all__ = ["site"]
 PASSING = 'def test_fine(node):\n    """It is fine.\n\n    Fix: nothing.\n    """\n    assert node.name\n'

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from preflight.errors import UsageError
-from preflight.ledger.findings import Finding, Verdict
-from preflight.options.options import Options
+from preflight.job.options.options import Options
+from preflight.judge.ledger.findings import Finding, Verdict
 from preflight.report.document import Counts
 from preflight.report.json import read_json, write_json
 from preflight.run import history
+from preflight.said.errors import UsageError
 from preflight.testing import healthy
 from tests.run.test_stored import written
 

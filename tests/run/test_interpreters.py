@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from preflight.hosts import parse_hosts
+from preflight.reach.hosts import parse_hosts
+from preflight.reach.transport import Reach
 from preflight.run import interpreters
 from preflight.said import knowing
-from preflight.transport import Reach
-from tests.measure.local import opened
+from tests.job.measure.local import opened
 
 GONE = knowing("cannot start /opt/nope/bin/python3: No such file or directory", loss="no such python")
 

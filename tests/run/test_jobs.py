@@ -2,15 +2,15 @@
 
 import pytest
 
-from preflight.errors import NotApplicable
-from preflight.hosts import parse_hosts
-from preflight.jobs.outcome import Outcome, RankStory
-from preflight.jobs.placement import JobNodes
+from preflight.job.options.options import Options
+from preflight.job.start.outcome import Outcome, RankStory
+from preflight.job.start.placement import JobNodes
+from preflight.judge.ledger.findings import Where
 from preflight.launch.job import Placement, Start, Starting
-from preflight.ledger.findings import Where
-from preflight.options.options import Options
+from preflight.reach.hosts import parse_hosts
 from preflight.run import jobs
 from preflight.run.stages import Stages
+from preflight.said.errors import NotApplicable
 from preflight.testing import healthy, roce
 
 

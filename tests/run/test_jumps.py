@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 
-from preflight.hosts import parse_hosts
+from preflight.reach.hosts import parse_hosts
+from preflight.reach.transport import Reach
+from preflight.reach.transport.ssh import Ssh
 from preflight.run.jumps import explained
-from preflight.transport import Reach
-from preflight.transport.ssh import Ssh
 
 SILENT = "sshd accepts but does not answer (ssh: banner exchange); restart sshd on "
 HOSTS = parse_hosts("node[1-3]")

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from preflight.errors import NotMeasured, PreflightError
-from preflight.hosts import parse_hosts
-from preflight.options.options import Options
+from preflight.job.options.options import Options
+from preflight.reach.hosts import parse_hosts
 from preflight.run.live import MESH_SECONDS, Run
 from preflight.run.source import Measurements
+from preflight.said.errors import NotMeasured, PreflightError
 from preflight.testing import FakeRun, healthy, roce
 from preflight.testing.hardware import gpus
 

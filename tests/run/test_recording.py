@@ -2,9 +2,9 @@
 
 import pytest
 
-from preflight.collect.record import Entry
-from preflight.errors import UsageError
+from preflight.job.collect.record import Entry
 from preflight.run import recording
+from preflight.said.errors import UsageError
 
 
 def test_files_folders_and_links_are_written(tmp_path):

@@ -7,8 +7,8 @@ import inspect
 import pytest
 
 from preflight.facts.cluster import Cluster
-from preflight.hosts import parse_hosts
-from preflight.options.options import Options
+from preflight.job.options.options import Options
+from preflight.reach.hosts import parse_hosts
 from preflight.run.live import Run
 from preflight.run.source import Source
 from preflight.run.stored import StoredRun, load

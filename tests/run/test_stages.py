@@ -2,8 +2,8 @@
 
 import pytest
 
-from preflight.errors import HostError, NotMeasured
 from preflight.run.stages import CLOSING_SECONDS, Stages
+from preflight.said.errors import HostError, NotMeasured
 
 
 def test_a_stage_has_what_it_wants_or_what_the_deadline_leaves():

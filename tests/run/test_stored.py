@@ -8,17 +8,17 @@ from datetime import datetime, timezone
 import msgspec
 import pytest
 
-from preflight.errors import NotMeasured, UsageError
 from preflight.facts import decode
 from preflight.facts.decode import Document
-from preflight.judge.judge import Judge
-from preflight.ledger.findings import Finding, Verdict
-from preflight.ledger.ledger import Ledger
-from preflight.options.settings import Settings
+from preflight.judge.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.ledger import Ledger
+from preflight.judge.settings import Settings
 from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
 from preflight.report.json import read_json, write_json
 from preflight.run import stored
 from preflight.run.stored import age_text
+from preflight.run.suite.judge import Judge
+from preflight.said.errors import NotMeasured, UsageError
 from preflight.testing import FakeRun, healthy, roce
 from tests.checks.samples import check, checks
 

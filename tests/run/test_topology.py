@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from preflight.hosts import Host, parse_hosts
+from preflight.reach.hosts import Host, parse_hosts
 from preflight.run.topology import asked
 
 POD = (Host("a", "k8s:train/pod/a:c@n1", transport="k8s"),)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from preflight.reach.session.connection import HELLO_SECONDS
+from preflight.reach.session.fleet import OF_A_COMMAND, OWN_FILES
 from preflight.run.turns import groups
-from preflight.session.connection import HELLO_SECONDS
-from preflight.session.fleet import OF_A_COMMAND, OWN_FILES
 from tests import patience
 from tests.bench.stub_cluster import cluster
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import FactMissing
+from preflight.said.errors import FactMissing
 from preflight.testing import healthy, infiniband, roce
 
 

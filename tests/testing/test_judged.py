@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import preflight.testing
-from preflight.options.settings import Settings
+from preflight.judge.settings import Settings
 from preflight.testing import healthy, judged, roce
 from preflight.testing.judged import check_of
 

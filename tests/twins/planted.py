@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from preflight.ledger.findings import Finding
+from preflight.judge.ledger.findings import Finding
 
 from . import faults_field, faults_gpu, faults_log, faults_node, faults_rails, faults_rdma, faults_system
 from .faults import Fault

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from preflight.facts.decode import Document
-from preflight.ledger.findings import Finding, Verdict
-from preflight.tables.rdma.counters import ERROR_COUNTERS
+from preflight.judge.ledger.findings import Finding, Verdict
+from preflight.judge.tables.rdma.counters import ERROR_COUNTERS
 
 from . import node
 from .faults import every, training

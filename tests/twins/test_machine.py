@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from tests.twins import node, planted
 from tests.twins.platforms import BY_NAME
 from tests.twins.sources import facts_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from tests.twins import faults_gpu, node
 from tests.twins.hardware import FM, H100, H200, LAB, MLX, NVIDIA, RAILS, nic_place
 from tests.twins.platform import Hca, Nic, Platform

@@ -2,7 +2,7 @@
 
 import pytest
 
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from tests.twins import faults_gpu, node, planted
 from tests.twins.folder import Folder
 from tests.twins.platforms import BY_NAME, PLATFORMS

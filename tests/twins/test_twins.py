@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from preflight.collect import subjects
 from preflight.facts import view
+from preflight.job.collect import subjects
+from preflight.job.measure import links
+from preflight.judge.ledger.findings import Verdict
 from preflight.launch.write import write_files
-from preflight.ledger.findings import Verdict
-from preflight.measure import links
 from tests.twins import node, platforms
 from tests.twins.twin import Twin, notable
 

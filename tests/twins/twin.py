@@ -18,17 +18,17 @@ from typing import Any
 
 import msgspec
 
-from preflight.collect import subjects
-from preflight.collect.record import Entries, Entry
 from preflight.facts import decode, neighbours, view
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document
 from preflight.facts.value import Missing
-from preflight.judge.judge import Judge
+from preflight.job.collect import subjects
+from preflight.job.collect.record import Entries, Entry
+from preflight.judge.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.ledger import Ledger
+from preflight.judge.settings import Settings
 from preflight.knowledge import sysctls
-from preflight.ledger.findings import Finding, Verdict
-from preflight.ledger.ledger import Ledger
-from preflight.options.settings import Settings
+from preflight.run.suite.judge import Judge
 from tests.checks import samples
 
 from .folder import Folder

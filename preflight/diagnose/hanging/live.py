@@ -14,12 +14,12 @@ from typing import Annotated
 
 import msgspec
 
-from preflight.errors import HostError, PreflightError
 from preflight.facts.value import Count, Missing, Text, Value
-from preflight.hosts import Host
-from preflight.session.connection import Session
-from preflight.session.fleet import Fleet
-from preflight.transport import Reach
+from preflight.reach.hosts import Host
+from preflight.reach.session.connection import Session
+from preflight.reach.session.fleet import Fleet
+from preflight.reach.transport import Reach
+from preflight.said.errors import HostError, PreflightError
 
 CALL_SECONDS = 40.0
 SECONDS = 150.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.pci import PciFunction, without_domain_zeros
 from preflight.facts.subjects.gpus.status import GpuStatus
 from preflight.facts.subjects.gpus.topology import Topology
 from preflight.facts.value import NOT_REPORTED, Count, Missing, Text, Value, present
 from preflight.said import joined, knowing, said
+from preflight.said.errors import BlockedBy, FactMissing
 
 
 class Links(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from preflight.errors import BlockedBy
 from preflight.facts.subjects.network import Network, is_loopback
 from preflight.facts.value import Count, Missing, Text, Value, must_be_addresses, present
 from preflight.said import said
+from preflight.said.errors import BlockedBy
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from preflight.errors import FactMissing
 from preflight.facts.value import NOT_REPORTED, Count, Missing, Text, Value, present
 from preflight.said import said
+from preflight.said.errors import FactMissing
 
 
 class LogEvent(Value, frozen=True):

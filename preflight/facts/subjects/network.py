@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal
 
-from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.value import Count, Device, Missing, Port, Text, Value, must_be_addresses, present
 from preflight.said import said
+from preflight.said.errors import BlockedBy, FactMissing
 
 NO_RATE = "no rate reported"
 

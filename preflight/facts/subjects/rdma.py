@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from preflight.errors import FactMissing
 from preflight.facts.pci import PciFunction
 from preflight.facts.value import NOT_REPORTED, Count, Device, Missing, Text, Value, present
 from preflight.said import said
+from preflight.said.errors import FactMissing
 
 
 class Gid(Value, frozen=True):

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.value import NOT_REPORTED, Missing, Text, Value, or_none, present
+from preflight.said.errors import BlockedBy, FactMissing
 
 
 class Software(Value, frozen=True, kw_only=True):

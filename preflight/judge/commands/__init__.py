@@ -16,7 +16,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from preflight.errors import FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster
 from preflight.judge.commands import (
     clock,
@@ -35,8 +34,9 @@ from preflight.judge.commands import (
 )
 from preflight.judge.commands.tried import TRIED
 from preflight.judge.commands.words import Case, Row
-from preflight.ledger.findings import Command, Finding, Verdict
+from preflight.judge.ledger.findings import Command, Finding, Verdict
 from preflight.said import sentences_of, values_in
+from preflight.said.errors import FactMissing, NotApplicable
 
 MOST_PARTS = 16
 ROWS: Mapping[str, Row] = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import or_none
 from preflight.judge.commands.words import Case, Remedy, Row, edited, exported, of_the_others, unset
+from preflight.judge.tables.network import proxies
 from preflight.knowledge.variables import judged as variables
 from preflight.knowledge.variables import leftovers
-from preflight.tables.network import proxies
+from preflight.said.errors import FactMissing
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LONGEST_VALUE = 16_384  # the report has the line for each of thousands of nodes, and Linux takes none above 128 KiB

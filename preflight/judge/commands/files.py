@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from pathlib import PurePosixPath
 
-from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.files import Mount, Same
 from preflight.judge.commands.words import Case, Remedy, Row, as_root, into_file, of_the_others, one_of_the_others, sudo
+from preflight.said.errors import FactMissing
 
 
 def _silent(case: Case) -> Remedy:

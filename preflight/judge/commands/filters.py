@@ -10,8 +10,8 @@ import ipaddress
 import re
 import shlex
 
-from preflight.errors import FactMissing
 from preflight.judge.commands.words import Case, Remedy, Row, sudo
+from preflight.said.errors import FactMissing
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 FAMILIES = {"inet": (4, 6), "ip": (4,), "ip6": (6,)}

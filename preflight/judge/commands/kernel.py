@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 
-from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import present
 from preflight.judge.commands.words import (
@@ -21,6 +20,7 @@ from preflight.judge.commands.words import (
     sudo,
     wanted_here,
 )
+from preflight.said.errors import FactMissing
 
 GOVERNORS = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
 HUGE = "/sys/kernel/mm/transparent_hugepage/enabled"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from preflight.errors import FactMissing
 from preflight.facts.value import Missing
 from preflight.judge.commands.words import Case, Remedy, Row, as_file, as_root, into_file
+from preflight.said.errors import FactMissing
 
 FILE = "/etc/security/limits.d/90-preflight.conf"
 SLURMD = "/etc/systemd/system/slurmd.service.d"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.judge.commands.names import in_hosts
 from preflight.judge.commands.words import Case, Remedy, Row, exported, of_the_others
 from preflight.said import said
+from preflight.said.errors import FactMissing
 
 PORT = 29500
 # A wrong value on the first node is wrong for the whole job.

@@ -6,10 +6,10 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 
-from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.peers import Route
 from preflight.judge.commands.words import Case, Remedy, Row, as_root, others_have, sudo
+from preflight.said.errors import FactMissing
 
 HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
 ADDRESS = re.compile(r"[0-9A-Fa-f.:]+")

@@ -6,7 +6,6 @@ import ipaddress
 import re
 import shlex
 
-from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import Interface
 from preflight.facts.value import Missing
@@ -23,6 +22,7 @@ from preflight.judge.commands.words import (
 )
 from preflight.knowledge.interfaces import virtual
 from preflight.said import said
+from preflight.said.errors import FactMissing
 
 # What netplan's own paths are made of without a second kind of quotes.
 PLAIN = re.compile(r"[A-Za-z0-9_-]+")

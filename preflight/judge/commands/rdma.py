@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 
-from preflight.errors import FactMissing
 from preflight.facts import fabric
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import Interface
@@ -22,9 +21,10 @@ from preflight.judge.commands.words import (
     of_the_others,
     sudo,
 )
+from preflight.judge.tables import gids
+from preflight.judge.tables.rdma import parity
 from preflight.said import values_in
-from preflight.tables import gids
-from preflight.tables.rdma import parity
+from preflight.said.errors import FactMissing
 
 PRIORITIES = 8
 LARGEST_MTU = 4096

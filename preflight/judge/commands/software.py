@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 
-from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, or_none
 from preflight.judge.commands.words import (
@@ -20,10 +19,11 @@ from preflight.judge.commands.words import (
     unset,
     wanted_here,
 )
+from preflight.judge.tables import packages
+from preflight.judge.tables.gpus import readiness
 from preflight.knowledge.versions import is_within
 from preflight.said import said, values_in
-from preflight.tables import packages
-from preflight.tables.gpus import readiness
+from preflight.said.errors import FactMissing
 
 INDEX = "https://download.pytorch.org/whl"
 # The CUDA versions that torch has wheels for, the newest first: https://pytorch.org/get-started/previous-versions/

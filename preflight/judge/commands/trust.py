@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from preflight.errors import FactMissing
 from preflight.judge.commands.words import Case, Remedy, Row
+from preflight.said.errors import FactMissing
 
 KNOWN_HOSTS = (
     "mkdir -p -m 700 ~/.ssh && touch ~/.ssh/known_hosts && "

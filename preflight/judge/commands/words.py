@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.peers import Route
 from preflight.said import value_in
+from preflight.said.errors import FactMissing
 
 T = TypeVar("T")
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable, NotMeasured
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
+from preflight.facts.results import RING, Bench, Device, Disputed, Expected, NoDevice, Result, Slow, same_measurement
 from preflight.facts.value import Missing
+from preflight.judge.blame import liars
+from preflight.judge.tables import devices
 from preflight.judge.views import topology
 from preflight.judge.views.nccl import NcclView
-from preflight.measure.blame import liars
-from preflight.results import RING, Bench, Device, Disputed, Expected, NoDevice, Result, Slow, same_measurement
 from preflight.said import joined, said
-from preflight.tables import devices
+from preflight.said.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable, NotMeasured
 
 IMPORT_SECONDS = 10.0  # below it no rank waits long enough to time out, however the ranks differ
 # Below both, what is measured is how an operation starts.

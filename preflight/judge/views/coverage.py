@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from preflight.results import Bench, Mesh, Training
+from preflight.facts.results import Bench, Mesh, Training
 
 SHIFTS = 16  # how many peers each node of a large mesh connects to, at least
 

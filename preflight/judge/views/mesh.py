@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
-from preflight.errors import Blame, BlockedBy, FactMissing, NotApplicable, NotMeasured
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
+from preflight.facts.results import Edge, Filter, Mesh, Rendezvous, Way
 from preflight.facts.value import Missing, present
-from preflight.hosts import fold
-from preflight.results import Edge, Filter, Mesh, Rendezvous, Way
+from preflight.judge.tables.network.filters import may_match, shown
+from preflight.reach.hosts import fold
 from preflight.said import joined, said
-from preflight.tables.network.filters import may_match, shown
+from preflight.said.errors import Blame, BlockedBy, FactMissing, NotApplicable, NotMeasured
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 REASONS = {

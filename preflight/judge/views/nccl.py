@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from preflight.errors import Blame, FactMissing, NotApplicable, NotMeasured
 from preflight.facts import fabric
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
+from preflight.facts.results import Bench, Transport
 from preflight.facts.value import Missing
-from preflight.results import Bench, Transport
 from preflight.said import knowing, said
+from preflight.said.errors import Blame, FactMissing, NotApplicable, NotMeasured
 
 ADDS_UP = ("H100", "H200", "H800", "H20", "GH200", "B100", "B200", "B300", "GB200", "GB300")  # with NVSwitch: NVLS
 OFF = ("0", "false", "no")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing
 from preflight.facts.cluster import Cluster
-from preflight.results.rehearsal import Rehearsal
+from preflight.facts.results.rehearsal import Rehearsal
+from preflight.said.errors import Blame, BlameMany, BlockedBy, FactMissing
 
 CHECKS = {
     "scripts": "rehearse.every_script_comes_to_its_ranks",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from preflight.errors import Blame, FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster
-from preflight.results import Bench, Transport
+from preflight.facts.results import Bench, Transport
 from preflight.said import joined, said
+from preflight.said.errors import Blame, FactMissing, NotApplicable
 
 MOST_SHOWN = 3
 PARTS: tuple[tuple[str, Callable[[Transport], tuple[str, ...]]], ...] = (

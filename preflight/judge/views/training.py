@@ -10,11 +10,11 @@ from itertools import count
 from math import inf
 from statistics import median_low
 
-from preflight.errors import Blame, BlockedBy, NotApplicable, NotMeasured
 from preflight.facts.cluster import Cluster
-from preflight.options.settings import TrainingSettings
-from preflight.results import Drill, TrainedRank, Training
+from preflight.facts.results import Drill, TrainedRank, Training
+from preflight.judge.settings import TrainingSettings
 from preflight.said import joined, said
+from preflight.said.errors import Blame, BlockedBy, NotApplicable, NotMeasured
 
 ENOUGH = 3  # nodes, of which two outvote the third
 JOINED = "training.every_rank_joined_where_planned"

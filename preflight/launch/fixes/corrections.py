@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from preflight.ledger.findings import Edit, Finding, Where
+from preflight.judge.ledger.findings import Edit, Finding, Where
 from preflight.said import joined, said, values_in
 
 Lines = Mapping[str, list[str]]

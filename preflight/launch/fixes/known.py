@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.fixes.pasted import command_at
 from preflight.launch.plan import ADDRESS_OF_ENDPOINT, LaunchFiles
-from preflight.ledger.findings import Finding
 from preflight.said import knowing, said, values_in
+from preflight.said.errors import FactMissing
 
 HOLE = re.compile(r"<[^<>]*>")
 # The rules whose fixes leave one thing open: the address of rank 0's node.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from preflight.ledger.findings import Edit, Finding, Where
+from preflight.judge.ledger.findings import Edit, Finding, Where
 from preflight.said import said, sentences_of, values_in
 
 Lines = Mapping[str, list[str]]

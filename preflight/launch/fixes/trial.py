@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from preflight.judge.ledger.findings import Edit, Finding, Verdict
 from preflight.launch.field import firm
 from preflight.launch.fixes.corrections import with_edits
 from preflight.launch.fixes.pasted import edits_of
 from preflight.launch.plan import LaunchFiles
-from preflight.ledger.findings import Edit, Finding, Verdict
 
 TRIALS = 16  # proposals that are tried of one set of files, the worst findings first
 CHARACTERS = 250_000  # that are read again for them, at most; more where one trial has more

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from preflight.errors import UsageError
-from preflight.hosts import fold
 from preflight.launch.job import Job, Process
 from preflight.launch.launcher import PYTHON, Launcher
 from preflight.launch.launchers.accelerate.command import ACCELERATE
@@ -19,7 +17,9 @@ from preflight.launch.launchers.serving import SGLANG, VLLM
 from preflight.launch.launchers.slurm import SLURM, SRUN
 from preflight.launch.launchers.torchrun import TORCHRUN
 from preflight.launch.launchers.trainers import COMPOSER, FABRIC
+from preflight.reach.hosts import fold
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 # In the order in which people read their names.
 ROWS = (

@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from preflight.errors import FactMissing, UsageError
 from preflight.launch.launcher import Launcher
 from preflight.launch.layout import Layout, shared_launch
+from preflight.reach.transport.pods import training_container
 from preflight.said import said
-from preflight.transport.pods import training_container
+from preflight.said.errors import FactMissing, UsageError
 
 if TYPE_CHECKING:
     from preflight.facts.node import NodeFacts

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.address import is_loopback
 from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.launcher import FieldNames, Launcher
@@ -13,7 +14,6 @@ from preflight.launch.layout import Layout, address_of, exports, file_name, vari
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.options import Reader, product
 from preflight.launch.text.shell import Word
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 # Of the hundreds of options of these servers, those that shape the job; every letter and long form of them.

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from preflight.errors import FactMissing, UsageError
-from preflight.hosts import parse_hosts
 from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.job import ALL_RANKS, Job, Process, shared_variables
 from preflight.launch.launcher import AgentOutput, FieldNames, Launcher
@@ -20,6 +18,8 @@ from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import Marks
 from preflight.launch.text.options import Spec, parse_options, product
 from preflight.launch.text.shell import Word
+from preflight.reach.hosts import parse_hosts
+from preflight.said.errors import FactMissing, UsageError
 
 LETTERS = {
     "-N": "nodes",

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.job import Job, Placement, Process, on_each_node, shared_variables
 from preflight.launch.launcher import AgentOutput, FieldNames, Launcher
@@ -13,7 +14,6 @@ from preflight.launch.layout import Layout, exports, file_name, variables
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.options import Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 SPEC = Spec(

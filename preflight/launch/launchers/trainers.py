@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Field, Sourced, Unknown, firm, words
 from preflight.launch.launcher import FieldNames, Launcher
 from preflight.launch.launchers.torchrun import arguments
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.options import Parsed, Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 OF_COMPOSER = Spec(

@@ -6,6 +6,7 @@ import re
 import shlex
 from dataclasses import replace
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.commands import Context, plan_of
 from preflight.launch.containers import Container, trouble
 from preflight.launch.field import Sourced, firm
@@ -15,7 +16,6 @@ from preflight.launch.manifests.programs import program_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.launch.text.marks import Marks
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 

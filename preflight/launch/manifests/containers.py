@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Field, Sourced, firm, value_of
 from preflight.launch.manifests import admission
 from preflight.launch.manifests.group import Group
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding, Where
 from preflight.said import joined, said
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Field, Unknown, value_of
 from preflight.launch.manifests.group import Group
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 # $((JOB_COMPLETION_INDEX + 1)), $((${HOSTNAME##*-}+1)), $((1 + RANK)): a number of pods' that is moved up.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.manifests import admission, policies
 from preflight.launch.manifests.documents import unwrapped
 from preflight.launch.manifests.kinds.hyperpod import hyperpod
@@ -20,7 +21,6 @@ from preflight.launch.manifests.pods import Answer
 from preflight.launch.manifests.programs import mounted
 from preflight.launch.plan import Plan, Skip
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 # Filled in by whoever starts the pods' programs; what a file says of them is no template.

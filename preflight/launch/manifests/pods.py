@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.commands import Context, plan_of
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of, written
 from preflight.launch.launchers.kubernetes import KUBERNETES
@@ -15,7 +16,6 @@ from preflight.launch.manifests.programs import program_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.launch.text.marks import Marks
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 COUNTED = re.compile(r"\$[({]?(PET_NNODES|WORLD_SIZE)[)}]?")

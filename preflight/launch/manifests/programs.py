@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.launchers import first_words
 from preflight.launch.text import form, grammar
 from preflight.launch.text.expansion import Assigned
@@ -12,7 +13,6 @@ from preflight.launch.text.located import Located
 from preflight.launch.text.marks import Marks, plain
 from preflight.launch.text.shell import SHELLS, Command, Word
 from preflight.launch.text.statements import read_script
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_]\w*)\)")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.address import is_loopback
 from preflight.launch.field import Field, Sourced, Unknown, value_of
 from preflight.launch.manifests.group import Group
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding
 from preflight.said import joined, said
 
 FIRST = ("master", "leader")  # the roles whose one pod is node 0

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from preflight.errors import UsageError
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Field
 from preflight.launch.plan import BatchConfig, Hostfile, Plan, ScriptFile, Skip
 from preflight.launch.text import letters
 from preflight.launch.text.located import Located
 from preflight.launch.text.marks import clean, plain
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 FILE_LIMIT_BYTES = 4 << 20
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.knowledge.variables.judged import is_of_a_job
 from preflight.launch.launchers import launch_words
 from preflight.launch.launchers.accelerate.file import read_config
@@ -19,7 +20,6 @@ from preflight.launch.reading.bundle import Bundle
 from preflight.launch.text import located
 from preflight.launch.text.detect import kind_of, template_line
 from preflight.launch.text.located import Broken
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 ACCELERATE_KEYS = ("distributed_type", "compute_environment", "num_machines", "num_processes", "deepspeed_config")

@@ -9,7 +9,6 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from preflight.errors import UsageError
 from preflight.launch.commands import Context
 from preflight.launch.field import Field, value_of, words
 from preflight.launch.launchers.deepspeed.hostfile import read_hostfile
@@ -21,6 +20,7 @@ from preflight.launch.reading.bundle import Bundle, beside, read_file, resolved
 from preflight.launch.reading.files import UNKNOWN_KIND, take, take_asked
 from preflight.launch.text.marks import clean
 from preflight.launch.text.shell import Command
+from preflight.said.errors import UsageError
 
 
 def with_training(bundle: Bundle, plan: Plan, script: str, *, look_beside: bool) -> Plan:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.commands import Context, plan_of, unjudged
 from preflight.launch.field import value_of
 from preflight.launch.launchers import first_words, launch_words
@@ -22,7 +23,6 @@ from preflight.launch.text.detect import kind_of
 from preflight.launch.text.marks import Marks, is_known
 from preflight.launch.text.shell import Command, Start
 from preflight.launch.text.statements import Read, read_script
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said, values_in
 
 # A script with one of these runs on one node and starts the others.

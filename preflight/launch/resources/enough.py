@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.containers import run_of
 from preflight.launch.field import firm, value_of
 from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, fail, warn
 from preflight.launch.resources.promises import Promise, all_words, counted, given, number, sized, taken, text_of
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
+from preflight.said.errors import FactMissing
 
 DEGREES = (
     "tensor_parallel_degree",

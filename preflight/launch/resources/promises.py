@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from preflight.judge.ledger.findings import Where
 from preflight.launch.field import Field, Sourced, firm, value_of
 from preflight.launch.launchers.slurm import gpus_of_node
 from preflight.launch.plan import Plan, ScriptFile
 from preflight.launch.text.marks import plain
 from preflight.launch.text.shell import Command
-from preflight.ledger.findings import Where
 
 Quantity = Literal["nodes", "GPUs on a node", "GPUs"]
 COUNT = re.compile(r"\d{1,6}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.address import is_loopback, wrong_with
 from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 WITHIN = re.compile(r"(?:[a-z]+://)?([^/:@]+)(?::\d+)?/?")  # the host in a URL, or before a port

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.knowledge.variables import judged as table
 from preflight.launch.address import is_loopback, wrong_with
 from preflight.launch.containers import run_of
@@ -14,7 +15,6 @@ from preflight.launch.field import Field, Sourced, Unknown, value_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
 from preflight.launch.text.marks import is_known
-from preflight.ledger.findings import Finding, Where
 from preflight.said import joined, knowing, said
 
 

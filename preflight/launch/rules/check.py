@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from preflight.errors import UsageError
 from preflight.facts.cluster import Cluster
+from preflight.judge.ledger.findings import SEVERITY, Finding, Verdict, Where
 from preflight.launch.containers import in_containers
 from preflight.launch.fixes.known import ways
 from preflight.launch.fixes.trial import Reading, tried
@@ -42,9 +42,9 @@ from preflight.launch.rules.groups import groups
 from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
 from preflight.launch.slips import program, shell, unfilled
-from preflight.ledger.findings import SEVERITY, Finding, Verdict, Where
-from preflight.redact import without_secrets
 from preflight.said import leaves, said
+from preflight.said.errors import UsageError
+from preflight.said.redact import without_secrets
 
 HOLES, HOLE = "launch.placeholders_are_filled_in", re.compile(r"<[\w -]+>")
 PLAN_RULES = (

@@ -6,11 +6,11 @@ import math
 import os
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Field, Sourced, firm, value_of
 from preflight.launch.launchers.deepspeed.config import is_auto
 from preflight.launch.plan import BATCH_KEYS, BatchConfig, LaunchFiles, Plan, fail, warn
 from preflight.launch.text.programs import argument_number
-from preflight.ledger.findings import Finding
 from preflight.said import knowing, said
 
 SIZES = ("dp_replicate_size", "dp_shard_size", "tp_size", "cp_size", "sp_size")

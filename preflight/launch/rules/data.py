@@ -7,13 +7,13 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
-from preflight.hosts import fold
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Sourced
 from preflight.launch.plan import LaunchFiles, Plan, fail
-from preflight.ledger.findings import Finding, Where
+from preflight.reach.hosts import fold
 from preflight.said import said
+from preflight.said.errors import FactMissing
 
 POINTER = b"version https://git-lfs.github.com/spec/"
 POINTER_LIMIT_BYTES = 1024

@@ -6,10 +6,9 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 
-from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
-from preflight.hosts import fold
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.knowledge.versions import is_within
 from preflight.launch.address import is_loopback, logs_in, wrong_with
 from preflight.launch.field import Sourced, value_of
@@ -18,8 +17,9 @@ from preflight.launch.launchers.accelerate.rules import OPTION_SINCE
 from preflight.launch.launchers.deepspeed.command import DEEPSPEED
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.shell import is_container
-from preflight.ledger.findings import Finding, Where
+from preflight.reach.hosts import fold
 from preflight.said import joined, said
+from preflight.said.errors import FactMissing
 
 COMPILERS = {"cc", "gcc", "clang"}
 # The size in a model's name: 7B, 0.5b, A14B; not gpt2.

@@ -5,17 +5,17 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 
-from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
-from preflight.hosts import fold
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.address import is_loopback, logs_in, wrong_with
 from preflight.launch.field import Sourced, firm, value_of, written
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.rules.groups import groups
-from preflight.ledger.findings import Finding
+from preflight.reach.hosts import fold
 from preflight.said import joined, said
+from preflight.said.errors import FactMissing
 
 
 def nodes_are_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from preflight.errors import UsageError
-from preflight.hosts import parse_hosts
+from preflight.judge.ledger.findings import Finding, Verdict, Where
 from preflight.launch.field import Sourced, firm
 from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, fail, numbered, problem
 from preflight.launch.rules.groups import apart
-from preflight.ledger.findings import Finding, Verdict, Where
+from preflight.reach.hosts import parse_hosts
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 PLAIN_HOSTS = re.compile(r"[A-Za-z0-9][\w.,\[\]-]*")
 READS_NOTHING = {"-n", "-f", "-fn", "-nf"}

@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Sourced, Unknown
 from preflight.launch.plan import Plan, fail, warn
-from preflight.ledger.findings import Finding
 from preflight.said import knowing, said
 
 SSH, PRIVILEGED, LAST = 22, 1024, 65535

@@ -6,13 +6,13 @@ import os
 import re
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.slurm import SRUN, tasks_of_node
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.rules.groups import Group
 from preflight.launch.text.marks import is_known
 from preflight.launch.text.options import product
-from preflight.ledger.findings import Finding, Where
 from preflight.said import joined, knowing, said
 
 RANKS_LIMIT = 100_000

@@ -6,12 +6,12 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Sourced, Unknown, value_of
 from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, Slurm, fail, warn
 from preflight.launch.text.marks import Marks, is_firm
 from preflight.launch.text.programs import actor_batches, argument_number
 from preflight.launch.text.shell import REMOTE, Command, Word, is_container
-from preflight.ledger.findings import Finding, Where
 from preflight.said import joined, said
 
 DOWNLOADS = (

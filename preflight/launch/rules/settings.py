@@ -7,11 +7,10 @@ import re
 import shlex
 from collections.abc import Callable, Iterable
 
-from preflight.errors import FactMissing
 from preflight.facts import fabric, selection
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
-from preflight.hosts import fold
+from preflight.judge.ledger.findings import Finding, Verdict
 from preflight.knowledge.variables.interfaces import parse_patterns
 from preflight.launch.address import address_of
 from preflight.launch.field import Sourced
@@ -19,8 +18,9 @@ from preflight.launch.launchers.deepspeed.command import DEEPSPEED
 from preflight.launch.plan import LaunchFiles, fail, problem, warn
 from preflight.launch.rules.groups import groups
 from preflight.launch.rules.variables import RISKY
-from preflight.ledger.findings import Finding, Verdict
+from preflight.reach.hosts import fold
 from preflight.said import joined, said
+from preflight.said.errors import FactMissing
 
 # Compute capability: bf16 wants Ampere (8.0), fp8 wants Ada or Hopper (8.9).
 NO_BF16 = re.compile(

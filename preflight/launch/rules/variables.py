@@ -6,9 +6,9 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
+from preflight.judge.ledger.findings import Finding
 from preflight.knowledge.variables import interfaces, leftovers
 from preflight.knowledge.variables import judged as table
 from preflight.knowledge.variables.names import ROWS
@@ -17,8 +17,8 @@ from preflight.launch.launchers.deepspeed.command import DEEPSPEED, logs_in
 from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import LaunchFiles, Plan, Unset, fail, warn
 from preflight.launch.text.execute import LEAVING
-from preflight.ledger.findings import Finding
 from preflight.said import said
+from preflight.said.errors import FactMissing
 
 RISKY = {row.name: row.does for row in leftovers.LEFTOVERS if row.does == leftovers.BUFFERS}
 # Who sets one of them has RDMA.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Sourced, firm
 from preflight.launch.launchers.mpirun.command import MPIRUN
 from preflight.launch.plan import STARTS_ALL, Granted, Plan, fail, warn
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 

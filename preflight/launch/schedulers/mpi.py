@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Container, Iterable, Mapping
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.deepspeed.hostfile import address_is_of_the_first
 from preflight.launch.launchers.mpirun import command as mpirun
@@ -14,7 +15,6 @@ from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import is_firm
 from preflight.launch.text.shell import Word
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 # What each rank learns from mpirun: of Open MPI, of Hydra.

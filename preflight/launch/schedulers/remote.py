@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.plan import Plan, ScriptFile, warn
 from preflight.launch.text.execute import LEAVING
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.shell import Command
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 # What decides over which network ranks meet; what only tells more of it may stay behind.

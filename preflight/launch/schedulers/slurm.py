@@ -6,13 +6,13 @@ import math
 import re
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.mpirun import command as mpirun
 from preflight.launch.launchers.slurm import SRUN, gpus_of_node, listed_nodes, tasks_of_node
 from preflight.launch.plan import Plan, Slurm, fail, warn
 from preflight.launch.text.marks import is_known
 from preflight.launch.text.programs import argument_number
-from preflight.ledger.findings import Finding
 from preflight.said import joined, said
 
 

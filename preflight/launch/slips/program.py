@@ -6,10 +6,10 @@ import ast
 import os
 from collections.abc import Iterable, Iterator
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.address import is_loopback
 from preflight.launch.field import firm, value_of
 from preflight.launch.plan import LaunchFiles, Plan, fail
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 SIZE_LIMIT = 1 << 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Edit, Finding, Where
 from preflight.launch.field import Sourced
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
-from preflight.ledger.findings import Edit, Finding, Where
 from preflight.said import said
 
 ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)

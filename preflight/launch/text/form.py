@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from preflight.judge.ledger.findings import Edit, Finding, Where
 from preflight.launch.plan import fail, warn
 from preflight.launch.text.grammar import Lines, Reading
-from preflight.ledger.findings import Edit, Finding, Where
 from preflight.said import said
 
 QUOTED = re.compile(r"`[^`]*`")

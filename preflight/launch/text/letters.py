@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Edit, Finding, Where
 from preflight.launch.plan import fail, warn
-from preflight.ledger.findings import Edit, Finding, Where
 from preflight.said import said
 
 BLANKS = {

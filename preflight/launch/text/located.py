@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from preflight.errors import UsageError
-from preflight.ledger.findings import Where
+from preflight.judge.ledger.findings import Where
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DEPTH_LIMIT = 60

@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Field, Sourced, Unknown
 from preflight.launch.launcher import Launcher
 from preflight.launch.plan import Hostfile, Slurm, fail
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import Marks, is_known
 from preflight.launch.text.shell import Command, Word
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 MANY = re.compile(r"ARGS|OPT|FLAG|PARAM|CONF|EXTRA|\[@\]|\$[@*]|\$\{[@*]", re.IGNORECASE)

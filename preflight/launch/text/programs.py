@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.plan import fail
 from preflight.launch.text.marks import Marks
 from preflight.launch.text.shell import Command
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 

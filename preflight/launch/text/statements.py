@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from preflight.errors import UsageError
 from preflight.launch.text import grammar
 from preflight.launch.text.execute import calculate, command, document, is_background, named, target
 from preflight.launch.text.expansion import Assigned, Scope
@@ -16,6 +15,7 @@ from preflight.launch.text.marks import Marks, is_firm, plain
 from preflight.launch.text.shell import SHELLS, Command, Handler, Inner, Script, Start, parse
 from preflight.launch.text.syntax import source
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 SOURCE_LIMIT = 1 << 20
 LOOP_LIMIT = 64

@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 from preflight import __version__
-from preflight.hosts import fold
-from preflight.ledger.findings import Finding, Verdict, Where
+from preflight.judge.ledger.findings import Finding, Verdict, Where
+from preflight.reach.hosts import fold
 from preflight.report.files import plain_ascii
 from preflight.report.printable import printable, without_surrogates
 

@@ -6,16 +6,16 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator
 
-from preflight.errors import UsageError
-from preflight.hosts import fold, parse_hosts
-from preflight.ledger.findings import Command, Finding, Verdict
+from preflight.judge.ledger.findings import Command, Finding, Verdict
+from preflight.reach.hosts import fold, parse_hosts
+from preflight.reach.transport import written_for
+from preflight.reach.transport.local import Local
 from preflight.report.document import RunReport
 from preflight.report.language import ENGLISH, Language
 from preflight.report.material import in_language
 from preflight.report.printable import printable
 from preflight.said import said
-from preflight.transport import written_for
-from preflight.transport.local import Local
+from preflight.said.errors import UsageError
 
 # What a shell reads as it stands, so that ssh's command needs no second pair of quotes.
 PLAIN = re.compile(r"[A-Za-z0-9_./:=@%+,\- ]+")

@@ -11,13 +11,13 @@ from preflight.diagnose.derived.hangs import hang_text
 from preflight.diagnose.ends.end import Outcome
 from preflight.diagnose.ends.stages import Reached, Stage
 from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
-from preflight.hosts import fold
-from preflight.redact import without_secrets
+from preflight.reach.hosts import fold
 from preflight.report.columns import counted
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import wrapped
 from preflight.report.printable import printable
 from preflight.said import joined, said
+from preflight.said.redact import without_secrets
 
 WIDTH = 118
 LONGEST = 240

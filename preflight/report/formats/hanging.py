@@ -9,9 +9,9 @@ import msgspec
 
 from preflight.diagnose.hanging.stuck import Doing, Stuck
 from preflight.facts.value import Missing
-from preflight.redact import without_secrets
 from preflight.report.printable import printable
 from preflight.said import plain_text, said
+from preflight.said.redact import without_secrets
 
 MOST_NAMED = 8
 MOST_FRAMES = 6

@@ -6,16 +6,16 @@ import json
 import re
 from collections.abc import Iterable
 
-from preflight.hosts import NAME, USER, fold
-from preflight.ledger.choice import BAD, Choice, best_nodes
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.choice import BAD, Choice, best_nodes
+from preflight.judge.ledger.findings import Verdict
+from preflight.reach.hosts import NAME, USER, fold
+from preflight.reach.transport.kubernetes import WRITTEN
 from preflight.report.causes import worst_of_nodes
 from preflight.report.columns import counted
 from preflight.report.document import RunReport, racks
 from preflight.report.language import ENGLISH, Language
 from preflight.report.material import Material
 from preflight.report.printable import printable
-from preflight.transport.kubernetes import WRITTEN
 
 HOSTFILE = "nodes-chosen.txt"
 NODELIST = "nodelist.txt"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from preflight.hosts import fold
-from preflight.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.findings import Finding, Verdict
+from preflight.reach.hosts import fold
 from preflight.report.document import RunReport
 from preflight.report.groups import Order, unjudged_text
 from preflight.report.printable import printable

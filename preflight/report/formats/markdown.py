@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.report.causes import Cause, causes, nodes_text, worst_of_nodes
 from preflight.report.changes import change_lines, heading
 from preflight.report.columns import counted

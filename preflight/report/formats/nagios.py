@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.report.causes import causes, nodes_text
 from preflight.report.document import RunReport
 from preflight.report.formats.text import headline

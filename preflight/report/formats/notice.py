@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from preflight.ledger.findings import Verdict
-from preflight.redact import without_secrets
+from preflight.judge.ledger.findings import Verdict
 from preflight.report.causes import causes, nodes_text
 from preflight.report.document import RunReport
 from preflight.report.formats.text import headline
 from preflight.report.printable import printable
 from preflight.said import said
+from preflight.said.redact import without_secrets
 
 CAUSES = 5
 LETTERS = 300  # of one line: chats cut long messages, Feishu at 20 KB

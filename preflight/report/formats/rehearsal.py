@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from preflight.facts.results import Rehearsal
 from preflight.report.columns import counted
 from preflight.report.printable import printable
-from preflight.results import Rehearsal
 from preflight.said import said
 
 STAGES = ("script", "launcher", "import", "rendezvous", "communicator", "first step")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.hosts import fold
+from preflight.facts.results import Bench, Result, Transport
+from preflight.reach.hosts import fold
 from preflight.report.columns import DEVICES, RESULTS, Column, Row, counted, rate_text
 from preflight.report.printable import printable
-from preflight.results import Bench, Result, Transport
 from preflight.said import said
 
 # Widths as nccl-tests prints them: size count type redop root, then time algbw busbw #wrong out of place and in place.

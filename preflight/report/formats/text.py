@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from preflight.ledger.choice import Choice
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.choice import Choice
+from preflight.judge.ledger.findings import Verdict
 from preflight.report.causes import Cause, causes, nodes_text
 from preflight.report.changes import change_lines, heading
 from preflight.report.columns import counted

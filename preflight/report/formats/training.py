@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.hosts import fold
+from preflight.facts.results import Training
+from preflight.reach.hosts import fold
 from preflight.report.columns import RANKS, columns_of, counted
 from preflight.report.printable import printable
-from preflight.results import Training
 from preflight.said import said
 
 

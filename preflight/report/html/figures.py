@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from preflight.facts.results import Bench, Result, Training
 from preflight.report.columns import counted, expected_by_links, rate_text, size_text
 from preflight.report.document import RunReport
 from preflight.report.html.plots import Column, Point, Series, column_plot, line_plot, number, rounded, text
-from preflight.results import Bench, Result, Training
 from preflight.said import said
 
 WIDTH = 480

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from preflight.facts.results import Bench, Edge, Mesh
 from preflight.report.html.plots import number, text
-from preflight.results import Bench, Edge, Mesh
 from preflight.said import said
 
 SIDE = 460  # pixels of the square, less for few nodes

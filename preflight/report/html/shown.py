@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from preflight.ledger.findings import SEVERITY, Verdict
+from preflight.judge.ledger.findings import SEVERITY, Verdict
 from preflight.report.causes import BAD, causes, counts_of_nodes, nodes_text, worst_of_nodes
 from preflight.report.changes import change_text, drift_text, heading
 from preflight.report.columns import DEVICES, RANKS, RESULTS, columns_of, expected_by_links, rate_text, size_text

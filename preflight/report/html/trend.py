@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from preflight.hosts import fold
+from preflight.reach.hosts import fold
 from preflight.report.columns import counted
 from preflight.report.html.plots import Point, Series, line_plot
 from preflight.report.language import ENGLISH, Language

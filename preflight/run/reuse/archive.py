@@ -14,11 +14,11 @@ from pathlib import Path
 
 import msgspec
 
-from preflight.errors import UsageError
 from preflight.facts import decode
 from preflight.report.files import plain_ascii, write_atomically
 from preflight.run.reuse.certificates import Asked, Certificate
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 KEY_BYTES = 32
 KEY_FILE = "certificates.key"

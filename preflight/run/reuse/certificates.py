@@ -16,15 +16,15 @@ from pathlib import Path
 import msgspec
 
 from preflight import __version__
-from preflight.errors import UsageError
 from preflight.facts import decode
 from preflight.facts.decode import Document
-from preflight.hosts import fold
-from preflight.options.options import Options
+from preflight.facts.results import Bench, Training
+from preflight.job.options.options import Options
+from preflight.reach.hosts import fold
 from preflight.report.document import Proof
-from preflight.results import Bench, Training
 from preflight.run.reuse.fingerprint import fields, fingerprint, leaves
 from preflight.said import joined, said
+from preflight.said.errors import UsageError
 
 CLOCK_SECONDS = 1.0  # what a node's clock may have moved against ours, beside what the round trip leaves open
 CHANGES_SHOWN = 3

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from preflight.facts.decode import Document
-from preflight.tables.rdma.counters import ERROR_COUNTERS
+from preflight.judge.tables.rdma.counters import ERROR_COUNTERS
 
 # Paths of facts; "*" is every key or element.
 MOVING = (

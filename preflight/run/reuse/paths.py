@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from preflight.errors import PreflightError
 from preflight.facts.value import Missing
-from preflight.measure import slow
-from preflight.measure.streams import Streams
+from preflight.job.measure import slow
+from preflight.job.measure.streams import Streams
+from preflight.reach.session.connection import Session
 from preflight.said import said
-from preflight.session.connection import Session
+from preflight.said.errors import PreflightError
 
 if TYPE_CHECKING:
     from preflight.facts.node import NodeFacts

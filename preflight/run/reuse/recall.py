@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from preflight.errors import UsageError
 from preflight.facts.decode import Document
-from preflight.results import Bench, Training
+from preflight.facts.results import Bench, Training
 from preflight.run.reuse import certificates
 from preflight.run.reuse.archive import Archive, state_folder
 from preflight.run.reuse.certificates import Asked, Certificate
+from preflight.said.errors import UsageError
 
 
 def recalled(asked: Asked, documents: Mapping[str, Document], *, reuse: timedelta) -> Certificate | str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from preflight.diagnose.hanging.live import look
-from preflight.hosts import parse_hosts
-from preflight.transport import Reach
+from preflight.reach.hosts import parse_hosts
+from preflight.reach.transport import Reach
 
 
 def test_a_node_without_the_job_gives_none():

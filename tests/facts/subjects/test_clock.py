@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import FactMissing
 from preflight.facts.subjects.clock import Clock
+from preflight.said.errors import FactMissing
 from tests.facts.answers import decoded, wire
 
 LATE = Clock(offset_seconds=-0.25, uncertainty_seconds=0.001)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import FactMissing
 from preflight.facts.subjects.ending import Ending, PortEnd
 from preflight.facts.value import Missing
+from preflight.said.errors import FactMissing
 from tests.facts.answers import decoded, wire
 
 ENDING = Ending(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import FactMissing
 from preflight.facts.subjects.environment import Environment, Variable
+from preflight.said.errors import FactMissing
 from tests.facts.answers import decoded, wire
 
 GIVEN = Environment(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import FactMissing
 from preflight.facts.subjects.files import Files, Mount, Named, Place, Same, Shared
 from preflight.facts.value import Missing
+from preflight.said.errors import FactMissing
 from tests.facts.answers import decoded, wire
 
 PLACE = Place("/root", "home", "", True, 1 << 40, Missing("not counted", "absent"))

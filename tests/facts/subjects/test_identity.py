@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.value import Missing
+from preflight.said.errors import BlockedBy, FactMissing
 from tests.facts.answers import decoded, wire
 
 BROKEN = Missing("the tool broke")

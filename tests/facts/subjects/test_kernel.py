@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.errors import FactMissing
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing
+from preflight.said.errors import FactMissing
 from preflight.testing import roce
 
 KERNEL = roce(1).subjects["node1"]["kernel"]

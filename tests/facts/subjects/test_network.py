@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.subjects.network import Address, Interface, Network, is_loopback
 from preflight.facts.value import Missing
+from preflight.said.errors import BlockedBy, FactMissing
 
 V4 = Address("10.1.2.3", 16, "inet")
 V6 = Address("fd00::7", 64, "inet6")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.errors import FactMissing
 from preflight.facts.subjects.peers import Peers, Route
 from preflight.facts.value import Missing
+from preflight.said.errors import FactMissing
 from tests.facts.answers import decoded, wire
 
 NO_PEERS = Peers(routes=(), master_addresses=(), master_port_error="", master_port_holder="")

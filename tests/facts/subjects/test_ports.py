@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import FactMissing
 from preflight.facts.subjects.ports import Listener, Ports
 from preflight.facts.value import Missing
+from preflight.said.errors import FactMissing
 from tests.facts.answers import decoded, wire
 
 UNKNOWN = Missing("its process is not ours to see", "denied")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.subjects.software import Software
 from preflight.facts.value import Missing
+from preflight.said.errors import BlockedBy, FactMissing
 from tests.facts.answers import decoded, wire
 
 ABSENT = Missing("not there", "absent")

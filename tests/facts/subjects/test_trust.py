@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import FactMissing
 from preflight.facts.subjects.trust import Login, Trust
+from preflight.said.errors import FactMissing
 from tests.facts.answers import decoded, wire
 
 WORKED = Login("10.0.0.2", "", 0.4, "/usr/bin/python3")

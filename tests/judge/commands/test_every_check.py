@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from preflight.facts.subjects.files import Mount
-from preflight.ledger.findings import Command, Finding, Verdict
+from preflight.judge.ledger.findings import Command, Finding, Verdict
 from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
 from preflight.report.formats.commands import script
 from preflight.testing import FakeRun, healthy, roce

@@ -8,8 +8,8 @@ import pytest
 
 from preflight.facts.subjects.network import Rule
 from preflight.judge.commands import ROWS
+from preflight.judge.tables.rdma import choice
 from preflight.said import said, values_in
-from preflight.tables.rdma import choice
 from tests.checks.samples import judge
 from tests.judge.commands.test_every_check import commands_of, rows
 from tests.judge.commands.typed import as_root

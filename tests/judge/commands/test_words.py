@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.errors import FactMissing
 from preflight.judge.commands.words import (
     Case,
     as_file,
@@ -20,6 +19,7 @@ from preflight.judge.commands.words import (
     of_the_others,
     unset,
 )
+from preflight.said.errors import FactMissing
 from preflight.testing import healthy
 from tests.judge.commands.typed import as_root as run_by_root
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import BlockedBy, NotApplicable, NotMeasured
 from preflight.judge.views.bench import BenchView
+from preflight.said.errors import BlockedBy, NotApplicable, NotMeasured
 from preflight.testing import healthy, roce
 from tests.checks.samples import busbw
 

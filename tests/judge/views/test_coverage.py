@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from preflight.facts.results import Mesh, RankReport, Training
 from preflight.judge.views.coverage import SHIFTS, without_part
-from preflight.results import Mesh, RankReport, Training
 from preflight.testing import healthy
 
 NAMES = ("node1", "node2", "node3")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from preflight.facts.results import Filter, Way
 from preflight.judge.views.mesh import MeshView
-from preflight.results import Filter, Way
 from preflight.testing import healthy
 
 

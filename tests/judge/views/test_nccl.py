@@ -8,10 +8,10 @@ from dataclasses import asdict
 import msgspec
 import pytest
 
-from preflight.errors import NotApplicable, NotMeasured
 from preflight.facts.subjects.rdma import RdmaDevice, RdmaPort
+from preflight.job.measure.nccl_log import parse_nccl_log
 from preflight.judge.views.nccl import NcclView
-from preflight.measure.nccl_log import parse_nccl_log
+from preflight.said.errors import NotApplicable, NotMeasured
 from preflight.testing import healthy, infiniband, roce
 from preflight.testing.hardware import made, topology
 from preflight.testing.measured import transport

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.errors import BlameMany, BlockedBy
+from preflight.facts.results.rehearsal import ABOUT, Cause
 from preflight.judge.views.rehearsal import CHECKS, RehearsalView
-from preflight.results.rehearsal import ABOUT, Cause
+from preflight.said.errors import BlameMany, BlockedBy
 from preflight.testing import healthy
 
 

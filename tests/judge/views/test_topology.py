@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.errors import FactMissing, NotApplicable
 from preflight.judge.views import topology
+from preflight.said.errors import FactMissing, NotApplicable
 from preflight.testing import roce
 
 GPUS = tuple(f"GPU {number}: NUMA {number // 4}, 32.0 GT/s x16, 18 NVLinks, GPUDirect 1" for number in range(8))

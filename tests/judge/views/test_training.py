@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import BlockedBy, NotApplicable, NotMeasured
+from preflight.facts.results import JobFailure
+from preflight.judge.settings import TrainingSettings
 from preflight.judge.views.training import TrainingView
-from preflight.options.settings import TrainingSettings
-from preflight.results import JobFailure
+from preflight.said.errors import BlockedBy, NotApplicable, NotMeasured
 from preflight.testing import healthy, roce
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.judge.ledger.findings import Verdict, Where
+from preflight.judge.tables.launch_rules import VERDICTS
 from preflight.launch.fixes.corrections import with_edits
 from preflight.launch.plan import fail, problem, warn
-from preflight.ledger.findings import Verdict, Where
 from preflight.said import knowing, said
-from preflight.tables.launch_rules import VERDICTS
 
 PORT = said("{name} {value}; wanted 1-65535", "--master_port", 66664)
 CHANCE = said("the port {expression} comes out different on every node", "$((RANDOM % 9))")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.judge.ledger.findings import Finding, Verdict, Where
 from preflight.launch.fixes.known import ways
 from preflight.launch.read import read_texts
-from preflight.ledger.findings import Finding, Verdict, Where
 from preflight.said import knowing, said
 from tests.launch.nodes import cluster
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.judge.ledger.findings import Finding, Verdict, Where
 from preflight.launch.fixes.pasted import command_at, edits_of
-from preflight.ledger.findings import Finding, Verdict, Where
 from preflight.said import knowing, said
 
 SCRIPT = """#!/bin/bash

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import UsageError
+from preflight.judge.ledger.findings import Verdict
 from preflight.launch.diff import fixed
 from preflight.launch.fixes.pasted import edits_of
 from preflight.launch.fixes.trial import Reading, edited, holds
 from preflight.launch.rules.check import check_texts
-from preflight.ledger.findings import Verdict
 from preflight.said import leaves
+from preflight.said.errors import UsageError
 from tests.launch import truth
 from tests.launch.nodes import cluster
 from tests.launch.samples import FORMATS, SBATCH, config, judged, mutated

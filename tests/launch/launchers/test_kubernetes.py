@@ -10,12 +10,12 @@ import pytest
 import yaml
 from msgspec import structs
 
-from preflight.errors import UsageError
 from preflight.launch.field import value_of
 from preflight.launch.read import read_texts
 from preflight.launch.rules.check import check_texts
 from preflight.launch.start import starting_of
 from preflight.launch.write import write_files
+from preflight.said.errors import UsageError
 from tests.launch.nodes import cluster, cluster_of
 from tests.launch.plans import launch, values
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import UsageError
 from preflight.launch.reading.bundle import Bundle, beside, expanded, read_file, resolved
+from preflight.said.errors import UsageError
 
 
 @pytest.mark.parametrize("path", ["conf/ds.json", "./conf/ds.json", "ds.json", "elsewhere/ds.json"])

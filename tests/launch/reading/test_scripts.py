@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.judge.ledger.findings import Where
 from preflight.launch.field import value_of
 from preflight.launch.read import read_texts
-from preflight.ledger.findings import Where
 from tests.launch.samples import judged
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from preflight.errors import UsageError
 from preflight.launch.text.located import load
+from preflight.said.errors import UsageError
 from tests.launch.samples import INDEXED, PYTORCHJOB, config, judged
 
 

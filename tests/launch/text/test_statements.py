@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import UsageError
 from preflight.launch.text.statements import SOURCE_LIMIT, read_script
+from preflight.said.errors import UsageError
 from tests.launch.text.scripts import commands, words
 
 

@@ -5,11 +5,11 @@ import os
 import msgspec
 import pytest
 
-from preflight.errors import FactMissing
 from preflight.facts.subjects.kernel import BondMember, Kernel
 from preflight.facts.value import Missing
 from preflight.knowledge import sysctls
 from preflight.node.subjects import kernel
+from preflight.said.errors import FactMissing
 
 
 def write(root, **files):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from preflight.ledger.findings import Finding, Verdict, Where
+from preflight.judge.ledger.findings import Finding, Verdict, Where
 from preflight.report.formats.annotations import github_text, sarif_text
 
 TWICE = Finding(

@@ -8,7 +8,7 @@ import subprocess
 import msgspec
 import pytest
 
-from preflight.ledger.findings import Command, Finding, Verdict
+from preflight.judge.ledger.findings import Command, Finding, Verdict
 from preflight.report.document import NodeInfo
 from preflight.report.formats.commands import UNTRIED, here, lines, script
 from preflight.report.formats.markdown import markdown_text

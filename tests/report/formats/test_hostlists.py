@@ -7,8 +7,8 @@ import json
 import msgspec
 import pytest
 
-from preflight.hosts import parse_hosts
-from preflight.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.findings import Finding, Verdict
+from preflight.reach.hosts import parse_hosts
 from preflight.report.document import NodeInfo
 from preflight.report.formats.hostlists import (
     bad_hostfile,

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from preflight.ledger.findings import Finding, Verdict, Where
+from preflight.judge.ledger.findings import Finding, Verdict, Where
 from preflight.report.document import Counts
 from preflight.report.formats.junit import junit_text
 

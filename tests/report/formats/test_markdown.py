@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from preflight.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.findings import Finding, Verdict
 from preflight.report.formats.markdown import SIZE_LIMIT_BYTES, block, cell, code, markdown_text
 from preflight.report.language import Language
 from preflight.report.material import Material

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.findings import Finding, Verdict
 from preflight.report.formats.metrics import metrics_text
 from preflight.report.material import Material
 from tests.report.readers import prometheus

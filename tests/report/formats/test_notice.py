@@ -2,7 +2,7 @@
 
 import pytest
 
-from preflight.ledger.findings import Finding, Verdict
+from preflight.judge.ledger.findings import Finding, Verdict
 from preflight.report.formats.notice import CAUSES, LETTERS, notice, notice_text
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from preflight.facts.results.rehearsal import Rehearsal, RehearsedRank, RehearsedScript
 from preflight.report.formats.rehearsal import rehearsal_table
-from preflight.results.rehearsal import Rehearsal, RehearsedRank, RehearsedScript
 
 
 def test_scripts_and_ranks_are_rows():

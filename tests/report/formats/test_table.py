@@ -5,8 +5,8 @@ import re
 import msgspec
 import pytest
 
+from preflight.facts.results import Device, Part
 from preflight.report.formats.table import bench_table
-from preflight.results import Device, Part
 
 replace = msgspec.structs.replace
 

@@ -5,7 +5,7 @@ import re
 import msgspec
 import pytest
 
-from preflight.ledger.findings import Finding, Verdict, Where
+from preflight.judge.ledger.findings import Finding, Verdict, Where
 from preflight.report.document import Counts
 from preflight.report.formats.text import TELLING, headline, summary
 

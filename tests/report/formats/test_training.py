@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.facts.results import Drill, JobFailure, TrainedRank, Training
 from preflight.report.formats.training import training_table
-from preflight.results import Drill, JobFailure, TrainedRank, Training
 
 RANK = TrainedRank(
     rank=0,

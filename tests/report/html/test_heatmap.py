@@ -6,8 +6,8 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
+from preflight.facts.results import Edge, Mesh, Stream
 from preflight.report.html.heatmap import heat_map, legend, pairs, shared, usual
-from preflight.results import Edge, Mesh, Stream
 
 THREE = ("node1", "node2", "node3")
 

@@ -9,12 +9,12 @@ import re
 import msgspec
 import pytest
 
-from preflight.ledger.findings import Finding, Verdict, Where
+from preflight.facts.results import Device, Edge, JobFailure, Mesh, Stream
+from preflight.judge.ledger.findings import Finding, Verdict, Where
 from preflight.report.document import Counts
 from preflight.report.html.page import SIZE_LIMIT_BYTES, html_text
 from preflight.report.language import chosen
 from preflight.report.material import Material
-from preflight.results import Device, Edge, JobFailure, Mesh, Stream
 from tests.report.readers import Page
 
 FACTS = {

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from preflight.ledger.findings import Verdict
+from preflight.judge.ledger.findings import Verdict
 from preflight.report.html.shown import CELLS_UP_TO, shown
 from preflight.report.language import chosen
 from preflight.report.material import Material

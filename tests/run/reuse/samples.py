@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta, timezone
 
 from preflight.facts.decode import Document
-from preflight.hosts import parse_hosts
-from preflight.options.options import Options
+from preflight.job.options.options import Options
+from preflight.reach.hosts import parse_hosts
 from preflight.run.reuse import certificates
 from preflight.run.reuse.certificates import Asked
 from preflight.testing import healthy

@@ -5,9 +5,9 @@ import stat
 
 import pytest
 
-from preflight.errors import UsageError
 from preflight.run.reuse.archive import KEPT, Archive
 from preflight.run.reuse.certificates import Asked
+from preflight.said.errors import UsageError
 from tests.run.reuse.samples import CHECKS, kept, options
 
 

@@ -7,9 +7,9 @@ import msgspec
 
 from preflight import __version__
 from preflight.facts.decode import encode
-from preflight.hosts import parse_hosts
+from preflight.judge.settings import Settings
 from preflight.launch.plan import LaunchFiles
-from preflight.options.settings import Settings
+from preflight.reach.hosts import parse_hosts
 from preflight.run.reuse import certificates
 from preflight.run.reuse.certificates import Asked
 from tests.run.reuse.samples import CHECKS, NOW, SIX_HOURS, documents, kept, options

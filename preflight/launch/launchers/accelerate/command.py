@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from preflight.judge.ledger.findings import Where
 from preflight.launch.address import address_of
 from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.job import on_each_node
@@ -23,7 +24,6 @@ from preflight.launch.launchers.torchrun import AGENT, arguments
 from preflight.launch.plan import Plan
 from preflight.launch.text.options import Reader, Spec, parse_options
 from preflight.launch.text.shell import Word
-from preflight.ledger.findings import Where
 from preflight.said import said
 
 SPEC = Spec(

@@ -6,9 +6,9 @@ import difflib
 import re
 from typing import TYPE_CHECKING, Any
 
+from preflight.judge.ledger.findings import Edit, Finding, Where
 from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.plan import fail, warn
-from preflight.ledger.findings import Edit, Finding, Where
 from preflight.said import said
 
 if TYPE_CHECKING:

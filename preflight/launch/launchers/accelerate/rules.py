@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Sourced, firm, value_of
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
-from preflight.ledger.findings import Finding, Where
 from preflight.said import joined, said
 
 

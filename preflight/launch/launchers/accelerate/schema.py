@@ -8,9 +8,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Sourced, words
 from preflight.launch.plan import Plan, fail, warn
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 ALLOWED: Mapping[str, tuple[str, ...]] = {

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from preflight.errors import UsageError
 from preflight.launch.job import Job, Placement, Process, shared_variables
 from preflight.launch.layout import Layout, exports, file_name, variables
 from preflight.said import joined, said
+from preflight.said.errors import UsageError
 
 
 def write(layout: Layout) -> dict[str, str]:

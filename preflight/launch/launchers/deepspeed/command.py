@@ -6,6 +6,7 @@ import os
 import shlex
 from dataclasses import replace
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.job import Start, on_each_node
 from preflight.launch.launcher import FieldNames, Launcher
@@ -17,7 +18,6 @@ from preflight.launch.plan import Hostfile, HostLine, LaunchFiles, Plan, fail, w
 from preflight.launch.text.marks import is_known
 from preflight.launch.text.options import Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
-from preflight.ledger.findings import Finding, Where
 from preflight.said import joined, said
 
 SPEC = Spec(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from preflight.errors import UsageError
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Field, Sourced, Unknown, value_of
 from preflight.launch.plan import BatchConfig, fail
 from preflight.launch.text.located import Broken
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
+from preflight.said.errors import UsageError
 
 
 def read_batches(text: str, file: str) -> BatchConfig:

@@ -6,10 +6,10 @@ import os
 import re
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.address import is_loopback, wrong_with
 from preflight.launch.field import Sourced, value_of
 from preflight.launch.plan import Hostfile, HostLine, LaunchFiles, Plan, fail, warn
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 SLOTS = re.compile(r"(\S+)\s+slots=(\d{1,9})\b")

@@ -9,9 +9,9 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Sourced, words
 from preflight.launch.plan import BatchConfig, LaunchFiles, fail, warn
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 KEYS = frozenset(

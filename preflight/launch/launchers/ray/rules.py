@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.address import is_loopback
 from preflight.launch.field import Sourced, firm, value_of, words
 from preflight.launch.launchers.ray.start import DASHBOARD_PORT, GCS_PORT
 from preflight.launch.plan import LaunchFiles, Plan, fail
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 AWAY = frozenset(words("-d -dt -td -itd -dit --detach -f -fn -nf tmux screen"))  # started, and not waited for

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Field, Sourced, Unknown
 from preflight.launch.manifests import pods
 from preflight.launch.manifests.clouds.task import by_bash, group_of_nodes
@@ -17,7 +18,6 @@ from preflight.launch.manifests.group import number, variable
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 # What AzureML gives every process of a distribution.

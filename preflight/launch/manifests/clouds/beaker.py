@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.manifests import pods
 from preflight.launch.manifests.clouds.task import group_of_nodes
 from preflight.launch.manifests.group import number, variable
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding, Where
 
 OF_BEAKER = ("BEAKER_REPLICA_RANK", "BEAKER_REPLICA_COUNT", "BEAKER_NODE_HOSTNAME")
 

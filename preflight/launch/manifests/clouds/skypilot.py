@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import firm
 from preflight.launch.manifests import pods
 from preflight.launch.manifests.clouds.task import by_bash, group_of_nodes
@@ -12,7 +13,6 @@ from preflight.launch.manifests.group import number, variable
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding
 
 ACCELERATORS = re.compile(r"[\w.-]+:(\d{1,3})")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Field, Sourced, firm, value_of
 from preflight.launch.launchers.kubernetes import KUBERNETES
 from preflight.launch.manifests import admission, pods, services
@@ -10,7 +11,6 @@ from preflight.launch.manifests.kinds.volcano import volcano
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import fail
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 # How the pods of a Job may be restarted.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Field, Sourced
 from preflight.launch.manifests import admission, indices, pods
 from preflight.launch.manifests.group import Group, number
@@ -11,7 +12,6 @@ from preflight.launch.manifests.kinds.job import OF_A_JOB, completions
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding
 from preflight.said import said
 
 

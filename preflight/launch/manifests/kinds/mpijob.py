@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Field, Sourced, value_of
 from preflight.launch.manifests import containers, pods
 from preflight.launch.manifests.group import Group, group_of, number
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding
 from preflight.said import joined, said
 
 # Volumes that the operator gives every pod: what starts here may mount them too.

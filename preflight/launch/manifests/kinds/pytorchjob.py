@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of, words
 from preflight.launch.manifests import containers, pods, roles
 from preflight.launch.manifests.group import Group, number, total
@@ -11,7 +12,6 @@ from preflight.launch.manifests.kinds.trainjob import OPERATOR_TORCH
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 OPERATOR_JOB = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", *OPERATOR_TORCH)

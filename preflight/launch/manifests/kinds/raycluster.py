@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Sourced
 from preflight.launch.manifests import pods
 from preflight.launch.manifests.group import Group, group_of, number
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import fail
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Sourced, firm
 from preflight.launch.manifests import admission, pods, services
 from preflight.launch.manifests.group import Group, group_of, number
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 

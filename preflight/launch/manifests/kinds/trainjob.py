@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import value_of
 from preflight.launch.launchers.kubernetes import KUBERNETES
 from preflight.launch.manifests import pods
@@ -13,7 +14,6 @@ from preflight.launch.manifests.kinds.mpijob import slots_are_filled
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 PYTHON = re.compile(r"(.*/)?python[\d.]*")

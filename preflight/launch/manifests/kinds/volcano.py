@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Unknown
 from preflight.launch.manifests import pods, roles
 from preflight.launch.manifests.group import Group, group_of, number, total
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.located import Located
-from preflight.ledger.findings import Finding, Where
 from preflight.said import said
 
 VOLCANO_TORCH = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from preflight.errors import FactMissing
 from preflight.facts.decode import SCHEMA, Document, decode
 from preflight.facts.subjects.gpus.vendor import Vendor
+from preflight.said.errors import FactMissing
 
 pytestmark = pytest.mark.unit
 

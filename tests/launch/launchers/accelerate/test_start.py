@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from preflight.errors import UsageError
 from preflight.launch.write import write_files
+from preflight.said.errors import UsageError
 from tests.launch.nodes import cluster, cluster_of, node
 from tests.launch.plans import launches, values
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import UsageError
 from preflight.launch.rules.check import check_texts
+from preflight.said.errors import UsageError
 from tests.launch.samples import judged
 
 

@@ -1,0 +1,53 @@
+"""Is a node ready to give its GPUs to a job: a driver that fits torch, its Fabric Manager, and no other programs?"""
+
+from __future__ import annotations
+
+from preflight.facts.node import NodeFacts
+from preflight.facts.value import present
+from preflight.judge.tables.faults import Fault
+from preflight.said import joined, said
+from preflight.said.errors import NotApplicable
+
+
+def driver_runs(*, cuda_of_driver: str, cuda_of_torch: str) -> bool:
+    """Whether a driver runs programs of a CUDA version: since CUDA 11 any of the same major version, or older."""
+    driver, torch = (tuple(int(part) for part in text.split(".")[:2]) for text in (cuda_of_driver, cuda_of_torch))
+    return torch[0] <= driver[0] if driver[0] >= 11 else torch <= driver
+
+
+def _driver(node: NodeFacts) -> str:
+    if not node.gpu.readable():
+        raise NotApplicable("no GPU")
+    wanted, most = node.software.library_of_torch("torch_cuda"), present(node.gpu.cuda_driver, "CUDA of the driver")
+    if wanted == "none" or driver_runs(cuda_of_driver=most, cuda_of_torch=wanted):
+        return ""
+    driver = present(node.gpu.driver, "driver")
+    return said("torch is built for CUDA {wanted}; driver {driver} runs CUDA {most} at most", wanted, driver, most)
+
+
+def _fabric_manager(node: NodeFacts) -> str:
+    if not node.gpu.switches:
+        raise NotApplicable("no NVSwitch")
+    if node.gpu.is_joined() or present(node.gpu.fabric_manager, "Fabric Manager"):
+        return ""
+    return said("{switches} NVSwitches, and nvidia-fabricmanager does not run", node.gpu.switches)
+
+
+def _busy(node: NodeFacts) -> str:
+    if not node.gpu.readable():
+        raise NotApplicable("no GPU")
+    busy = [str(gpu.index) for gpu in node.gpu.readable() if gpu.is_busy()]
+    held = [str(gpu.index) for gpu in node.gpu.readable() if not gpu.is_busy() and gpu.is_filled()]
+    words = [said("other programs use GPU {busy}", ", ".join(busy))] if busy else []
+    words += (
+        [said("memory of GPU {held} is held by programs that cannot be seen from here", ", ".join(held))]
+        if held
+        else []
+    )
+    return joined(words)
+
+
+# Rows about a node as a whole; an empty fix is the check's own.
+DRIVER = (Fault("driver", _driver, "", "CUDA Compatibility: minor version compatibility; NVIDIA/nccl-tests#98"),)
+FABRIC = (Fault("Fabric Manager", _fabric_manager, "", "NVIDIA/nccl-tests#264"),)
+BUSY = (Fault("other programs", _busy, "", "nvidia-smi --query-compute-apps"),)

@@ -1,0 +1,1 @@
+"""How are the nodes of a run named, reached and asked?"""

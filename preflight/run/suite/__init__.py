@@ -1,0 +1,1 @@
+"""How do the checks run: pytest collects them, and a session gives them facts?"""

@@ -1,0 +1,154 @@
+"""How do tests start ranks? As their launcher would, or many spoilt ones with a single import of torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from preflight.job.ranks.rank.limits import Planned
+from preflight.job.ranks.rank.records import Records
+from preflight.job.ranks.rank.world import World, meet
+from preflight.job.ranks.training.data import Data
+from preflight.job.ranks.training.place import Place
+from preflight.job.ranks.training.settings import Settings
+from preflight.job.start.script import script_of
+
+HERE = Path(__file__).parent
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of this process without what a launcher would have set."""
+    launcher = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+    ours = {name: value for name, value in os.environ.items() if name not in launcher and "PREFLIGHT" not in name}
+    return {**ours, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+@contextmanager
+def sent(workload: str) -> Iterator[IO[bytes]]:
+    """A file with the program of a workload as a node gets it."""
+    with tempfile.NamedTemporaryFile(suffix=".py") as file:
+        file.write(script_of(workload))
+        file.flush()
+        yield file
+
+
+def started_by_variables(workload: str, *, ranks: int, settings: dict) -> dict[int, list[dict]]:
+    """The records of each rank, taken from the socket; every rank is a Python of its own, its program what is sent."""
+    name = f"preflight-test-{uuid.uuid4().hex}"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with sent(workload) as program, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("\0" + name)
+        listener.listen(ranks)
+        listener.settimeout(30)
+        settled = {
+            "WORLD_SIZE": str(ranks),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "PREFLIGHT_RECORDS": name,
+            "PREFLIGHT_SETTINGS": json.dumps(settings),
+        }
+        children = [
+            subprocess.Popen([sys.executable, program.name], env=environment(RANK=str(rank), **settled))
+            for rank in range(ranks)
+        ]
+        try:
+            found = {}
+            connections = [listener.accept()[0] for _ in children]
+            for connection in connections:
+                connection.settimeout(60)
+                connection.sendall(b"go\n")
+            for connection in connections:
+                with connection, connection.makefile() as lines:
+                    hello, *records = [json.loads(line) for line in lines]
+                found[hello["rank"]] = records
+            assert [child.wait(timeout=10) for child in children] == [0] * ranks
+        finally:
+            for child in children:
+                child.kill()
+                child.wait()
+    return found
+
+
+def forked(workload: str, scenarios: dict[str, dict]) -> dict[str, dict]:
+    """What each scenario's ranks recorded, and their exit codes."""
+    whole = {
+        name: {"started": list(range(scenario["ranks"])), "settings": {}, "plants": {}, **scenario}
+        for name, scenario in scenarios.items()
+    }
+    with sent(workload) as program:
+        done = subprocess.run(
+            [sys.executable, HERE / "forked_ranks.py", program.name],
+            input=json.dumps(whole),
+            capture_output=True,
+            text=True,
+            # Many ranks one after the other, on a machine that runs other tests too.
+            timeout=600,
+            check=False,
+            env=environment(),
+        )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="session")
+def ranks_by_variables():
+    """Start a program as separate processes with RANK and the like."""
+    return started_by_variables
+
+
+@pytest.fixture(scope="session")
+def forked_scenarios():
+    """Play scenarios with ranks that share one import of torch."""
+    return forked
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory) -> Path:
+    """A folder for what torch compiles."""
+    return tmp_path_factory.mktemp("inductor")
+
+
+@pytest.fixture(autouse=True)
+def _keep_what_is_compiled(compiled, monkeypatch) -> None:
+    """Torch's own folder would stand among what tests of the lab take for left behind; so would this variable there."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(compiled))
+
+
+@pytest.fixture(scope="session")
+def world(compiled) -> Iterator[World]:
+    """A job of one rank in this process: its collectives are real ones."""
+    import torch.distributed as dist
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(
+            RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+        ).items():
+            patch.setenv(name, value)
+        patch.delenv("PREFLIGHT_RECORDS", raising=False)
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(compiled))
+        # This process is watched from then on, as any rank.
+        forever = {"join_seconds": 30, "wait_seconds": 1e6, "import_seconds": 0.0}
+        found = meet("gloo", **forever, records=Records(rank=0), planned=Planned())
+    yield found
+    dist.destroy_process_group()
+
+
+@pytest.fixture
+def data(world) -> Data:
+    """The samples of the only rank of a training, three steps of them."""
+    place = Place(rank=0, ranks=1, device=world.device, import_seconds=0.0, first_here=0, life=0, store=world.store)
+    return Data(settings=Settings(steps=3), place=place)
