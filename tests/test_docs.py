@@ -161,7 +161,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
 def test_every_room_is_named_in_its_layer():
     """The table has each room of preflight/ once, in the layer that the tests keep."""
     layers = {name: str(number) for number, row in enumerate(house.ORDER, start=1) for name in row}
-    layers |= dict.fromkeys(house.APART, "apart")
+    layers["node"] = "apart"
     assert {room: layer for layer, room in ROW.findall(ARCHITECTURE)} == layers
     assert len(ROW.findall(ARCHITECTURE)) == len(house.rooms())
 
@@ -173,5 +173,5 @@ def test_the_layers_inside_the_larger_rooms_are_those_kept():
 
 def test_files_that_the_pages_name_are_there():
     """Paths of the package in the table of what to touch."""
-    paths = re.findall(r"`((?:node|facts|launch|transport|workloads|options|report)/[\w/]+(?:\.py)?)`", ARCHITECTURE)
+    paths = re.findall(r"`((?:node|facts|launch|reach|job|judge|report)/[\w/]+(?:\.py)?)`", ARCHITECTURE)
     assert [path for path in paths if "NAME" not in path and not (house.PACKAGE / path).exists()] == []
