@@ -36,8 +36,8 @@ class Index(Generic[Row]):
         self.words = frozenset(self._rows)
 
     def matches(self, words: Iterable[bytes], lowered: str) -> Iterator[tuple[Row, re.Match[str]]]:
-        """Every row with a pattern that the line matches, each pattern once."""
-        for word in self.words.intersection(words):
+        """Every row with a pattern that the line matches, each pattern once; in the same order in every process."""
+        for word in sorted(self.words.intersection(words)):
             for pattern, others, row in self._rows[word]:
                 found = compiled(pattern).search(lowered)
                 if found and all(compiled(other).search(lowered) for other in others):

@@ -24,3 +24,11 @@ def test_patterns_that_must_all_be_there_are_found_in_any_order():
     for line in ("stale file handle: /x/triton/y", "/x/triton/y: stale file handle", "stale file handle: /data"):
         found = [row for row, _ in index.matches(words_of(line.encode()), line)]
         assert found == (["cache"] if "triton" in line else [])
+
+
+def test_rows_come_in_one_order():
+    """That of the alphabet, not of a set, which differs from one process to the next."""
+    words = ["zebra", "apple", "mango", "cherry", "walnut", "banana", "orange"]
+    index = Index([(word, word) for word in words])
+    line = " ".join(words)
+    assert [row for row, _ in index.matches(words_of(line.encode()), line)] == sorted(words)
