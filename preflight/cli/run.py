@@ -29,7 +29,7 @@ PYTEST_WORDS = (
     "--no-header",
     "-Wignore::pytest.PytestAssertRewriteWarning",
     "-oconsole_output_style=classic",
-    "-ppreflight.judge.leaving",
+    "-ppreflight.run.suite.leaving",
 )
 
 

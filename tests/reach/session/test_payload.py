@@ -19,7 +19,7 @@ from preflight.reach.transport import LOADER
 from preflight.reach.transport.reach import UNREAD_SECONDS
 from tests.node.wire import Wire
 
-NODE = Path(payload.__file__).parents[1] / "node"
+NODE = Path(payload.__file__).parents[2] / "node"
 HERE = {
     "python": "3.9.0",
     "reached": (),
