@@ -20,7 +20,7 @@ from preflight.judge.ledger.findings import EXIT_NOT_MEASURED
 from preflight.said import said
 
 # The words of a command line by which pytest is to judge nodes; the verbs of preflight load the plugin by name.
-OPTIONS = {"--hosts", "--from", "--preflight-hosts", "--preflight-from", "-ppreflight.judge.leaving"}
+OPTIONS = {"--hosts", "--from", "--preflight-hosts", "--preflight-from", "-ppreflight.run.suite.leaving"}
 LEAVE = os._exit  # the real one
 WAYS_OUT = {name: getattr(os, name) for name in ("_exit", "execv", "execve")}  # what all others of os come down to
 
