@@ -24,7 +24,7 @@ CAUSES = (
         "hccl-wait",
         "an HCCL collective waited for a rank that did not come to it",
         (r"\bei0002\b", r"synchronizeexecutedtask:stream synchronize timeout"),
-        "read the log of the rank that waits for none; uneven batches, or a slow NPU; HCCL_EXEC_TIMEOUT lengthens the wait",
+        "read the log of the rank that does not print this line; uneven batches or a slow NPU are usual reasons; HCCL_EXEC_TIMEOUT lengthens the wait",
         "hiyouga/LlamaFactory#975; hiascend.com, EI0002",
         Kind.SUSPICION,
         weight=6,

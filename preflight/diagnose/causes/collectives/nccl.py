@@ -12,7 +12,7 @@ CAUSES = (
         "two ranks use the same GPU (Duplicate GPU detected): the device is not set from LOCAL_RANK, more ranks than GPUs, or two"
         " hosts look like one",
         (r"duplicate gpu detected", r"multiple ranks are using the same gpu/partition"),
-        "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])), ranks per node = GPUs; where the two ranks are on different nodes,"
+        "call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) and start one rank per GPU; where the two ranks are on different nodes,"
         " give the nodes host names of their own (or NCCL_HOSTID)",
         "NVIDIA/nccl#1241; verl-project/verl#1096",
         check="names.hostnames_are_unique",
@@ -39,7 +39,7 @@ CAUSES = (
             r"nccl warn invalid config \w+ attribute value",
             r"nccl warn \w+ argument not initialized via",
         ),
-        "`ldd libtorch_cuda.so | grep nccl` and LD_LIBRARY_PATH; remove the system's libnccl or put the wheel's first",
+        "check `ldd libtorch_cuda.so | grep nccl` and LD_LIBRARY_PATH; remove the system's libnccl or put the wheel's first",
         "cupy/cupy; pytorch/pytorch#119932",
         check="software.one_nccl_can_be_met",
         weight=6,
@@ -93,7 +93,7 @@ CAUSES = (
     ),
     Cause(
         "nccl-error-unknown",
-        "NCCL reported a failed call of the system without saying which",
+        "NCCL reported an error without saying which call failed",
         (
             r"unhandled system error",
             r"ncclsystemerror",
@@ -136,7 +136,7 @@ CAUSES = (
             r"nccl warn hip failure\b",
             r"test cuda failure",
         ),
-        "read the words in quotes, which say why; look for Xid lines in the kernel log of that node; a newer NCCL wants a newer driver",
+        "read the words in quotes, which say why; look for Xid lines in the kernel log of that node; a newer NCCL needs a newer driver",
         "NVIDIA/nccl",
         Kind.SUSPICION,
         check="gpu.driver_runs_the_cuda_of_torch",

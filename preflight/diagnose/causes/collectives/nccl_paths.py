@@ -36,7 +36,7 @@ CAUSES = (
         ),
         "unset NCCL_TOPO_FILE, or give the file of this machine type; update NCCL (2.27.3 or later for NET with id 0)",
         "NVIDIA/nccl#1672",
-        unless=(r"falling back to simple order", r"nccl info"),
+        unless=(r"falling back to", r"nccl info"),
         check="gpu.adapters_are_as_near_on_every_node",
         weight=4,
     ),
@@ -73,6 +73,7 @@ CAUSES = (
         "GPUs of one node cannot exchange data directly: ACS, IOMMU or a fault of the bus",
         (
             r"dmar: .*fault",
+            r"occurs when acs is enabled",
             r"amd-vi: .*io_page_fault",
         ),
         "switch ACS off (`setpci`, BIOS) and set iommu=pt; NCCL_P2P_DISABLE=1 or NCCL_SHM_DISABLE=1 shows which path is broken",
@@ -156,7 +157,7 @@ CAUSES = (
         "tcpx-waits",
         "GPUDirect-TCPX waited for data of a peer: the peer is late or gone, or its receive daemon (RxDM) does not run",
         (r"tcpxcommprogress.*ctrl timeout",),
-        "look at the peer in the line, in its rank's log and in that of the RxDM container beside it; use the"
+        "look at the peer in the line, in its rank's log and in that of the RxDM container on that node; use the"
         " same driver and plug-in on every node",
         "google/nccl-plugin-gpudirecttcpx#1",
         Kind.SUSPICION,

@@ -51,7 +51,7 @@ CAUSES = (
         Kind.SUSPICION,
         check="master.address_leads_every_node_to_the_first",
         weight=3,
-        unless=(r"\bretrying\b",),
+        unless=(r"errno: 97", r"\bretrying\b"),
     ),
     Cause(
         "no-endpoint-matches",
@@ -79,7 +79,10 @@ CAUSES = (
     Cause(
         "rendezvous-id-differs",
         "nodes of one job use different rendezvous ids",
-        (r"config has no run_id, generated a random run_id",),
+        (
+            r"--rdzv[_-]id[= ]\$random\b",
+            r"config has no run_id, generated a random run_id",
+        ),
         "give one fixed --rdzv-id on all nodes (not $RANDOM, which every node draws for itself)",
         "pytorch/pytorch, torchrun",
         Kind.NOTE,
@@ -103,6 +106,7 @@ CAUSES = (
         "the ranks do not agree on how many there are (world size)",
         (
             r"invalid rank requested : \d+/\d+",
+            r"mpi world size \d+ does not match torch world size",
             r"sees a world of",
             r"world size should be less or equal to the world size",
             r"mismatch in rank count from procs",
@@ -133,6 +137,7 @@ CAUSES = (
         "a variable of the job is missing: RANK, WORLD_SIZE, MASTER_ADDR or MASTER_PORT is not set",
         (
             r"environment variable \w+ expected, but not set",
+            r"`master_addr` env was not set",
             r"keyerror: '(?:rank|local_rank|world_size|master_addr|master_port|slurm_\w+)'",
             r"default process group has not been initialized",
             r"default process group is not initialized",

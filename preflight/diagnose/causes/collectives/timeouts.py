@@ -1,4 +1,4 @@
-"""Which words say that ranks waited for each other in vain?"""
+"""Which words say that ranks waited for each other until a time limit?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from preflight.diagnose.causes.signals import ended_by
 CAUSES = (
     Cause(
         "collective-timeout",
-        "ranks waited in a collective until the watchdog ended them: another rank did not take part, or the network lost it",
+        "ranks waited in a collective until the watchdog ended them: another rank did not take part, or the network to it failed",
         (
             r"timeout at nccl work",
             r"timeout at collective",
@@ -33,8 +33,8 @@ CAUSES = (
         "first-collective-lost",
         "all ranks came to their first collective and none got through it: no data passes between the GPUs of a node, or between the nodes",
         (),
-        "inside one node try NCCL_P2P_DISABLE=1, then NCCL_SHM_DISABLE=1: where the first helps, ACS or the IOMMU leads the GPUs' traffic"
-        " astray. Between nodes set NCCL_SOCKET_IFNAME to the interface that all share, open all ports, and try NCCL_IB_DISABLE=1",
+        "inside one node try NCCL_P2P_DISABLE=1, then NCCL_SHM_DISABLE=1: where the first helps, ACS or the IOMMU redirects the GPUs' traffic."
+        " Between nodes set NCCL_SOCKET_IFNAME to the interface that all share, open all ports, and try NCCL_IB_DISABLE=1",
         "NVIDIA NCCL, troubleshooting; pytorch/pytorch#50820",
         Kind.SUSPICION,
         check="bench.all_reduce_is_correct",
@@ -76,7 +76,7 @@ CAUSES = (
             r"\b(?:all_gather|gather|barrier) failed -- missing ranks",
             r"no ranks successfully processed in monitoredbarrier",
         ),
-        "look at the ranks named in the line: what do they do meanwhile? Rank 0 alone saving, loading or preparing data needs a longer"
+        "look at the ranks named in the line: what were they doing? Rank 0 alone saving, loading or preparing data needs a longer"
         " timeout or a barrier of its own",
         "pytorch/pytorch, monitored_barrier",
         Kind.SUSPICION,
@@ -129,7 +129,7 @@ CAUSES = (
     ),
     Cause(
         "gloo-connect",
-        "Gloo could not connect all ranks with each other: an interface or name that leads elsewhere, or closed ports",
+        "Gloo could not connect all ranks with each other: an interface or host name leads to the wrong address, or ports are closed",
         (
             r"connectfullmesh failed",
             r"gloo.*connection refused",

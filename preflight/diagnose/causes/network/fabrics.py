@@ -10,13 +10,13 @@ BEGUN = (
     r"couldn't open (?:an? )?(?:av|cq|endpoint|domain|fabric(?! access)|\w+ endpoint)\b",
     r"couldn't (?:bind ep-\w+|enable endpoint)",
     r"creating new endpoint for domain .*failed",
+    r"\bfi_(?:domain|endpoint|scalable_ep|av_open|cq_open|enable|ep_bind)(?:\(\))? failed",
     r"ofi \w.* fail\w* \(ofi_(?:init|vci)\.[ch]",
 )
 # and of libfabric's own providers, Mercury and Open MPI.
 OPENED = (
     *BEGUN,
     r"unable to create extended cq",
-    r"\bfi_(?:domain|endpoint|scalable_ep|av_open|cq_open)\(.*(?:fail|error)\w*",
     r"libfabric library call \(fi_(?:fabric|domain|endpoint|av_open|cq_open|enable|ep_bind)\)",
 )
 
