@@ -95,6 +95,7 @@ CAUSES = (
             r"has already checked in",
             r"rank \d+ (?:has )?already (?:joined|exists|registered)",
             r"same (?:node|machine|process|global|local)[_ ]?rank\b",
+            r"started with the same rank\b",
         ),
         "count node_rank (machine_rank) from 0, and give every node a different one",
         "pytorch/pytorch",
