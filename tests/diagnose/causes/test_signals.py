@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from preflight.diagnose import diagnose
@@ -33,7 +35,17 @@ LINES = (
     "[launch.py:321:sigkill_handler] ['python', 'train.py'] exits with return code = -{number}",
     "AlgorithmError: ExecuteUserScriptError: ExitCode -{number}",
     "Rank 0 scheduler is dead. Exit code: -{number}",
+    "2026-11-27 10:00:00,123 INFO exited: trainer (exit status {code}; not expected)",
+    "trainer-1 exited with code {code}",
+    "    traceback : Signal {number} ({name}) received by PID 87",
 )
+
+
+def lines() -> Iterator[tuple[str, str]]:
+    """Cause and line, for each signal in the words of each launcher."""
+    for number, name, words, cause in SIGNALS:
+        for line in LINES:
+            yield cause, line.format(number=number, name=name, words=words, code=128 + number)
 
 
 @pytest.mark.parametrize("line", LINES)
