@@ -66,6 +66,7 @@ CAUSES = (
             r"docker\.sock",
             r"bind",
             r"unable to create tmpdir",
+            r"uverbs",
         ),
     ),
     Cause(
@@ -94,6 +95,7 @@ CAUSES = (
             r"triton",
             r"inductor",
             r"' -> '",
+            r"uverbs",
         ),
     ),
     Cause(
@@ -274,6 +276,7 @@ CAUSES = (
         " the policy or the name on every node",
         "Amazon S3",
         weight=7,
+        unless=(r"\bec2\b", r"instances operation"),
     ),
     Cause(
         "dataset-broken",

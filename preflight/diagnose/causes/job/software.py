@@ -64,6 +64,10 @@ CAUSES = (
             r"warning",
             r"'vllm\._version'",
             r"named '?encodings",
+            r"skipping",
+            r"optional",
+            r"not available",
+            r"error caught was",
         ),
     ),
     Cause(
@@ -147,7 +151,7 @@ CAUSES = (
         "ray-project/ray; pytorch/pytorch",
         check="software.versions_are_the_same_on_every_node",
         weight=4,
-        unless=(r"driver/library",),
+        unless=(r"driver/library", r"warning(?!.*the cluster was started with)"),
     ),
     Cause(
         "compile-failed",
