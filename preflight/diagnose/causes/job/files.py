@@ -244,7 +244,7 @@ CAUSES = (
     ),
     Cause(
         "remote-code",
-        "the model brings code of its own, and that needs consent or a cache that all ranks write at once",
+        "the model comes with Python code of its own: loading it was not allowed (trust_remote_code), or all ranks wrote the cache of that code at once",
         (
             r"(?:pass|set|setting) (?:the (?:argument|option) )?`trust_remote_code=true`",
             r"contains custom code which must be executed",

@@ -94,7 +94,7 @@ CAUSES = (
             r"term_swap\b",
             r"exceed\w* job (?:hard|soft) limit .?[sh]_(?:vmem|rss|cpu|data|stack|fsize)",
         ),
-        "the line says of what: ask for more of it (-l mem=, ncpus=, jobfs=; bsub -M, -n; qsub -l h_vmem=), or use less: DataLoader"
+        "the line names the resource: ask for more of it (-l mem=, ncpus=, jobfs=; bsub -M, -n; qsub -l h_vmem=), or use less: DataLoader"
         " workers, OMP_NUM_THREADS, TMPDIR and caches on another disk",
         "openpbs/openpbs; LSF",
         check="limits.nothing_else_is_limited",
@@ -130,7 +130,7 @@ CAUSES = (
             r"term_(?:bucket_kill|chkpnt|mc_recall|orphan_system|remove_hung_job)\b",
             r"job deleted at request of",
         ),
-        "`sacct -j JOB -o State,ExitCode,Comment` says who; one task that failed with --kill-on-bad-exit also reads so",
+        "`sacct -j JOB -o State,ExitCode,Comment` says who; one task that failed with --kill-on-bad-exit also looks like this",
         "Slurm",
         Kind.SUSPICION,
         weight=2,

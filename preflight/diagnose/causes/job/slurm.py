@@ -35,7 +35,7 @@ CAUSES = (
             r"slurm controller not responding",
             r"submit/allocate failed: .*(?:socket timed out|message (?:send|receive) failure|communication \w+ failure|connection (?:timed out|rejected)|rate limit|zero bytes|in standby)",
         ),
-        "run `scontrol ping` on the node; give it the controller's slurm.conf and a way to its port 6817; read"
+        "run `scontrol ping` on the node; give it the controller's slurm.conf and open the controller's port 6817 to it; read"
         " slurmctld's log",
         "Slurm, troubleshooting",
         weight=6,
@@ -80,7 +80,7 @@ CAUSES = (
     ),
     Cause(
         "pmi-missing",
-        "srun and the program disagree about PMI, so every task takes itself for the only rank",
+        "srun and the program disagree about PMI, so every task believes it is the only rank",
         (
             r"ompi was not built with slurm",
             r"cannot create (?:mpi )?context for",
@@ -105,8 +105,8 @@ CAUSES = (
             r"rejecting authentication of user nobody",
             r"\buid \d+ not found on system",
         ),
-        "`getent passwd USER; id USER` on that node and on slurmctld's must say the same as where the job was submitted: the service of"
-        " names there (sssd, LDAP, nscd)",
+        "`getent passwd USER; id USER` on that node and on slurmctld's must say the same as where the job was submitted: the name service"
+        " there (sssd, LDAP, nscd)",
         "Slurm",
         weight=7,
     ),
@@ -121,7 +121,7 @@ CAUSES = (
             r"reason=prolog error",
         ),
         "run the prolog by hand on that node as root and read slurmd's log there: often a health check of GPUs, mounts or disks that"
-        " is right; `scontrol update nodename=NODE state=resume` once it is mended, --exclude=NODE until then",
+        " is right; `scontrol update nodename=NODE state=resume` once it is repaired, --exclude=NODE until then",
         "Slurm",
         check="reach.every_node_answers",
         weight=8,

@@ -67,7 +67,7 @@ CAUSES = (
     ),
     Cause(
         "slurm-unavailable",
-        "the nodes, partition, reservation or licences of the request exist, but cannot be had now: down, drained, reserved or busy",
+        "the nodes, partition, reservation or licences of the request exist, but are not available now: down, drained, reserved or busy",
         (
             r"required (?:node|partition) not available",
             r"requested partition configuration not available now",
@@ -128,8 +128,8 @@ CAUSES = (
     ),
     Cause(
         "slurm-step-memory",
-        "the job does not have as much memory left as a step of srun asks for: other steps hold it, or slurmctld has just been"
-        " started again and counts what it forgot",
+        "the job does not have as much memory left as a step of srun asks for: other steps hold it, or slurmctld was just"
+        " restarted and does not know yet what is free",
         (r"memory required by task is not available",),
         "`scontrol show step` lists the steps that hold it; start with srun --overlap --mem=0, or ask for more"
         " memory (sbatch --mem); once `scontrol ping` says UP, start it again",

@@ -38,7 +38,7 @@ CAUSES = (
             r"fatal python error: init_?fs_?encoding",
             r"could not find platform independent libraries <prefix>",
         ),
-        "`unset PYTHONHOME` where the job starts; where it is not set, create the environment anew on that node",
+        "`unset PYTHONHOME` where the job starts; where it is not set, create the environment again on that node",
         "Python",
         check="environment.other_variables_are_the_same_on_every_node",
         weight=6,
