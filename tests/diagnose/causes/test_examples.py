@@ -13,6 +13,8 @@ INDEX = Index((pattern, cause) for cause in CAUSES for pattern in cause.patterns
 NOT_YET = frozenset(SUBJECTS) - {
     "gpu",
     "cuda",
+    "accelerators",
+    "memory",
 }
 
 
