@@ -16,6 +16,7 @@ NOT_YET = frozenset(SUBJECTS) - {
     "accelerators",
     "memory",
     "kernel",
+    "names",
 }
 
 
