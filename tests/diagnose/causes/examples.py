@@ -42,7 +42,7 @@ def examples() -> tuple[tuple[str, str], ...]:
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         table = getattr(importlib.import_module(name), "LINES", ())
         found += [(cause, line) for line, cause in table if isinstance(line, str) and isinstance(cause, str)]
-    return (*found, *test_signals.lines())
+    return (*found, *test_signals.examples())
 
 
 def matched(pattern: str, line: str) -> bool:

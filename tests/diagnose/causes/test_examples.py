@@ -10,16 +10,7 @@ from tests.diagnose.causes.examples import FOLDER, listed, matched, without_a_li
 
 BY_NAME = {cause.name: cause for cause in CAUSES}
 INDEX = Index((pattern, cause) for cause in CAUSES for pattern in cause.patterns)
-NOT_YET = frozenset(SUBJECTS) - {
-    "backends",
-    "fabrics",
-    "nccl",
-    "nccl_paths",
-    "rendezvous",
-    "slingshot",
-    "timeouts",
-    "ucx",
-}
+NOT_YET = frozenset({"rdma"})
 
 
 def causes_of(line: str) -> set[str]:
