@@ -12,6 +12,7 @@ BY_NAME = {cause.name: cause for cause in CAUSES}
 INDEX = Index((pattern, cause) for cause in CAUSES for pattern in cause.patterns)
 NOT_YET = frozenset(SUBJECTS) - {
     "launch",
+    "training",
 }
 
 
