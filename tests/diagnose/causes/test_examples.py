@@ -13,6 +13,7 @@ INDEX = Index((pattern, cause) for cause in CAUSES for pattern in cause.patterns
 NOT_YET = frozenset(SUBJECTS) - {
     "launch",
     "training",
+    "serving",
 }
 
 

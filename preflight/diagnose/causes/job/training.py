@@ -114,7 +114,6 @@ CAUSES = (
         "pytorch/pytorch, Join",
         Kind.SUSPICION,
         weight=4,
-        unless=(),
     ),
     Cause(
         "ranks-diverged",
@@ -234,7 +233,6 @@ CAUSES = (
         "read the assertion's words; set CUDA_DEVICE_MAX_CONNECTIONS=1 with sequence parallelism on GPUs before Blackwell",
         "NVIDIA/Megatron-LM",
         weight=3,
-        unless=(),
     ),
     Cause(
         "trainer-misconfigured",
