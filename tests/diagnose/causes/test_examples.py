@@ -14,6 +14,7 @@ NOT_YET = frozenset(SUBJECTS) - {
     "launch",
     "training",
     "serving",
+    "pods",
 }
 
 
