@@ -15,6 +15,7 @@ NOT_YET = frozenset(SUBJECTS) - {
     "training",
     "serving",
     "pods",
+    "kubelet",
     "cloud",
     "mpi",
     "containers",
