@@ -12,7 +12,7 @@ from preflight.said import said
 # Causes that end no job and make it slow.
 SLOWING = frozenset(
     (
-        *("gpu-thermal", "rdma-no-device", "rdma-peer-memory"),
+        *("gpu-thermal", "rdma-no-device", "rdma-peer-memory", "nccl-plugin-lost"),
         *("sharp-manager", "sharp-resources", "sharp-ports", "sharp-failure"),
     )
 )

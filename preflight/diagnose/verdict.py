@@ -7,9 +7,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from preflight.diagnose.cause import Cause, Kind
+from preflight.diagnose.causes import SUBJECTS
 from preflight.diagnose.causes.collectives.nccl import WARNED
 from preflight.diagnose.derived.hangs import hang_text, placed, with_hang
 from preflight.diagnose.derived.joining import sizes, unjoined, with_awaited
+from preflight.diagnose.derived.plugins import lost_plugins
 from preflight.diagnose.derived.wording import BY_NAME, made
 from preflight.diagnose.facts import Facts
 from preflight.diagnose.found import Diagnosis, Finding, Job
@@ -52,6 +54,8 @@ FOLLOWERS = {
 }
 JOINING = frozenset(("not-all-joined", "late-start", "store-wait-timeout", "rendezvous-connection"))
 MET = MEETING | {"port-in-use"}  # what no rank suffers from that waits in a collective
+MISMATCHED = "nccl-mismatched-call"
+OF_NCCL = frozenset(cause.name for cause in SUBJECTS["nccl"])
 PLACED_BY_PYTHON = frozenset(("syntax-error", "assertion"))
 
 
@@ -59,7 +63,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     """The diagnosis of everything that was gathered."""
     job = replace(gathered.facts.job(), has_ended=any(map(gathered.has_ended, gathered.files)), runs=gathered.most_runs)
     findings = gathered.findings()
-    findings += _derived(gathered.facts, job)
+    findings += _derived(gathered.facts, job, findings)
     findings += _standstill(gathered, findings)
     lost = placed(findings, gathered.facts, job, has_progress=gathered.has_worked)
     if lost:  # whoever waits in a collective has found the others
@@ -281,20 +285,23 @@ def _exception(raised: Raised) -> Cause:
     )
 
 
-def _derived(facts: Facts, job: Job) -> list[Finding]:
+def _derived(facts: Facts, job: Job, findings: list[Finding]) -> list[Finding]:
     """Causes that no single line shows: calls that do not match, versions that differ."""
     found = []
     hang = job.hang
     if hang is not None and hang.mismatch:
         detail = said("at number {sequence} of the sequence: {mismatch}", hang.sequence, hang.mismatch)
-        found.append(made("nccl-mismatched-call", detail))
+        found.append(made(MISMATCHED, detail))
     elif hang is not None and (facts.calls or facts.unjoined):
         found.append(made("collective-timeout", hang_text(hang)))
     found += unjoined(facts)
-    nccl = job.versions.get("nccl", ())
-    if len(nccl) > 1 and (hang is not None or facts.exits):
+    # The errors of torch leave out for which CUDA it was built.
+    nccl = tuple(dict.fromkeys(version.partition("+")[0] for version in job.versions.get("nccl", ())))
+    failed = [one.cause for one in findings if one.cause.kind >= Kind.CONSEQUENCE and not one.survived]
+    others = [one for one in failed if one.kind == Kind.CAUSE and one.weight >= STRONG and one.name != MISMATCHED]
+    if len(nccl) > 1 and not others and (hang is not None or any(one.name in OF_NCCL for one in failed)):
         found.append(made("nccl-version-mismatch", said("NCCL {nccl} in one run", " and ".join(nccl))))
-    return found
+    return [*found, *lost_plugins(facts)]
 
 
 def _with_place(finding: Finding, gathered: Gatherer) -> Finding:

@@ -353,3 +353,34 @@ def test_what_says_why_comes_before_what_only_says_that(cause, why, that):
         named = [one.cause.name for one in (*found.causes, *found.consequences)]
         assert named[0] == cause
         assert len(named) > 1
+
+
+def test_the_version_that_an_error_names_is_not_another_one():
+    """NCCL's own line says for which CUDA it was built, torch's error does not: no difference between ranks."""
+    lines = [
+        "n1:7:7 [0] NCCL INFO NCCL version 2.26.2+cuda12.4",
+        "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "[rank1]: torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:317, remote process exited or there was a network error, NCCL version 2.26.2",
+        "  host      : n1",
+        "  rank      : 0 (local_rank: 0)",
+        "  exitcode  : 1 (pid: 3312)",
+    ]
+    found = diagnose(lines)
+    assert found.causes[0].cause.name == "gpu-out-of-memory"
+
+
+def test_two_versions_of_nccl_are_the_cause_where_nccl_failed():
+    """And only there: what a rank lacks memory for has nothing to do with them."""
+    lines = ["n1:7:7 [0] NCCL INFO NCCL version 2.26.2+cuda12.4", "n2:7:7 [0] NCCL INFO NCCL version 2.21.5+cuda12.4"]
+    truncated = "n1:7:9 [0] bootstrap.cc:232 NCCL WARN Message truncated : received 1024 bytes instead of 256"
+    assert diagnose([*lines, truncated]).causes[0].cause.name == "nccl-version-mismatch"
+    memory = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    assert diagnose([*lines, memory]).causes[0].cause.name == "gpu-out-of-memory"
+
+
+def test_an_error_that_lists_many_settings_is_no_printed_configuration():
+    """torch names every property of a tensor when ranks call different collectives."""
+    options = "dtype=float (default), device=cuda, layout=Strided (default), requires_grad=false (default), pinned_memory=false (default), memory_format=(nullopt)"
+    call = f"CollectiveFingerPrint(SequenceNumber=218, OpType=ALLREDUCE, TensorShape=[1], TensorDtypes=Long, TensorDeviceTypes=TensorOptions({options}))"
+    line = f"[rank1]: RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: {call}, but Rank 0 is running collective: {call}."
+    assert diagnose([line]).causes[0].cause.name == "nccl-mismatched-call"

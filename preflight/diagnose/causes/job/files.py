@@ -282,7 +282,7 @@ CAUSES = (
         "huggingface/transformers",
         check="files.same_paths_hold_the_same",
         weight=5,
-        unless=(r"does not contain value head weights", r"\[info\|"),
+        unless=(r"does not contain value head weights", r"\[info\|", r"tunnel connection failed"),
     ),
     Cause(
         "remote-code",
