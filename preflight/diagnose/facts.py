@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from re import Match
 
+from preflight.diagnose.ends import falls
 from preflight.diagnose.found import Hang, Job
 from preflight.diagnose.prefix import Line
 from preflight.diagnose.recorder import Call, hang_of
@@ -90,6 +91,7 @@ PATTERNS = (
     ("stalled_rank", r"(?:^|[ >:])(\d+): \[.*\ballreduce\b"),
     ("stalled_rank", r"(?:^|[ >:])(\d+): \[.*\bbroadcast\b"),
     ("stalled_rank", r"(?:^|[ >:])(\d+): \[.*\ballgather\b"),
+    *falls.PATTERNS,
 )
 
 
@@ -113,6 +115,7 @@ class Facts:
     interfaces: dict[str, dict[str, None]] = field(default_factory=dict)
     networks: dict[str, None] = field(default_factory=dict)
     transports: Counter[str] = field(default_factory=Counter)
+    falls: falls.Falls = field(default_factory=falls.Falls)  # the ends that launchers saw
     plugins: dict[str, dict[str, None]] = field(default_factory=dict)  # of NCCL: "plugin_asked" for, and "plugin_lost"
     versions: dict[str, dict[str, None]] = field(default_factory=dict)
     exits: dict[int, str] = field(default_factory=dict)
@@ -166,6 +169,8 @@ class Facts:
             _add(self.networks, found[1].strip())
         elif name == "provider":
             _add(self.networks, said("{provider} ({adapters} adapters)", found[1], int(found[2])))
+        elif name.startswith("fell"):
+            self.falls.take(name, found, line)
         elif name.startswith("plugin_"):
             _add(self.plugins.setdefault(name, {}), found[1])
         elif name in {"nccl", "torch"}:

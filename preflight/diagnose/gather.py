@@ -319,6 +319,11 @@ class Gatherer:
         return max(self.progress.values(), default=0) >= WENT_ON
 
     @property
+    def fallen(self) -> frozenset[int]:
+        """The ranks that ended first, by what launchers saw."""
+        return self.facts.falls.first(several_a_task=self.several_a_task)
+
+    @property
     def most_runs(self) -> int:
         """How many runs stand in the file that has most of them."""
         return 1 + max(self.runs.values(), default=0)

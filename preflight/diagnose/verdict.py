@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from preflight.diagnose.cause import Cause, Kind
 from preflight.diagnose.causes import SUBJECTS
 from preflight.diagnose.causes.collectives.nccl import WARNED
+from preflight.diagnose.derived.clocks import offsets
 from preflight.diagnose.derived.hangs import hang_text, placed, with_hang
 from preflight.diagnose.derived.joining import sizes, unjoined, with_awaited
 from preflight.diagnose.derived.plugins import lost_plugins
@@ -74,7 +76,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     raised = _unknown_exception(gathered)
     if raised is not None:
         findings = [*(one for one in findings if one.evidence[0].line or one.cause.name != "not-all-joined"), raised]
-    findings = _warned_of(_in_time(findings))
+    findings = _warned_of(_in_time(findings, offsets(gathered.recent)))
     findings = [
         _as_echo(one) if _was_left_over(one, findings) or _followed(one, findings[:number]) else one
         for number, one in enumerate(findings)
@@ -88,7 +90,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     best = max((grade for grade, _ in graded), default=Kind.NOTE)
     causes: tuple[Finding, ...] = ()
     if best >= Kind.SUSPICION:
-        first = _first(_own([finding for grade, finding in graded if grade == best]))
+        first = _first(_own([finding for grade, finding in graded if grade == best]), gathered.fallen)
         causes = (
             _with_place(with_awaited(_with_warning(with_hang(first, job), findings), gathered.facts), gathered),
             *_beside(first, [f for grade, f in graded if grade == best]),
@@ -114,12 +116,15 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     )
 
 
-def _in_time(findings: list[Finding]) -> list[Finding]:
-    """The findings in order: by line within one file; between several by time, where every line has one."""
+def _in_time(findings: list[Finding], ahead: Mapping[str, float]) -> list[Finding]:
+    """The findings in order: by line within one file; between several by time, where every line has one.
+
+    ``ahead`` are the seconds that the clocks of files are ahead.
+    """
     if _is_one_file(findings):
         return sorted(findings, key=lambda finding: finding.evidence[0].line)
     if _has_times(findings):
-        return sorted(findings, key=lambda finding: finding.evidence[0].seconds)
+        return sorted(findings, key=lambda one: one.evidence[0].seconds - ahead.get(one.evidence[0].file, 0.0))
     return findings
 
 
@@ -209,15 +214,20 @@ def _grade(finding: Finding, among: AbstractSet[str] = frozenset()) -> int:
     return finding.cause.kind
 
 
-def _first(findings: list[Finding]) -> Finding:
-    """The finding that explains the others: the earliest of those with much weight, else of all."""
+def _first(findings: list[Finding], fallen: AbstractSet[int]) -> Finding:
+    """The finding that explains the others: the earliest of those with much weight, else of all.
+
+    What is told of ``fallen``, the ranks that the launcher saw end first, counts as earlier than what is told of others.
+    """
     heaviest = max(finding.cause.weight for finding in findings)
     if heaviest >= STRONG:
         findings = [finding for finding in findings if finding.cause.weight >= STRONG]
     hardware = [finding for finding in findings if finding.cause.weight >= STRONG + 3]
     chosen = hardware or findings
     if heaviest >= STRONG:
-        return chosen[0]
+        return (
+            next((one for one in chosen if fallen.intersection(one.ranks)), chosen[0]) if chosen[0].ranks else chosen[0]
+        )
     return max(chosen, key=lambda finding: finding.cause.weight)
 
 
@@ -254,6 +264,9 @@ def _unknown_exception(gathered: Gatherer) -> Finding | None:
     dry = [raised for raised in ending if raised.kind == OUT_OF_DATA]
     if not own and not dry:
         return None
+    fallen = gathered.fallen
+    if fallen:  # it is stable: those of which no line names a rank stay first
+        own.sort(key=lambda raised: raised.evidence.rank >= 0 and raised.evidence.rank not in fallen)
     # torch wraps what a data loader or a replica raised, and prints it below.
     first = next((raised for raised in own if not raised.message.startswith("Caught ")), (own or dry)[0])
     same = [raised for raised in ending if raised.kind == first.kind]

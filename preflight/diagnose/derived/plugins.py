@@ -24,4 +24,4 @@ def lost_plugins(facts: Facts) -> list[Finding]:
 
 
 def _is_in(name: str, text: str) -> bool:
-    return name.split()[-1] in text
+    return name.rsplit(maxsplit=1)[-1] in text
