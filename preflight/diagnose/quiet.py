@@ -46,7 +46,7 @@ OPENED = re.compile(r"(?<!\w)'|'(?!\w)|[\"`]")
 HARMLESS = re.compile(r"\bras/\w+\.cc:\d+ nccl warn\b|failed to load image python extension")
 # A try that is no final word: another one follows.
 TRIED = re.compile(
-    r"\b(?:retry|retrying|retries|will restart|trying again|falling back|skipping|ignored)\b"
+    r"\b(?:retry|retrying|retries|will restart|trying again|falling back|skipping|ignored|willretry=1)\b"
     r"|\battempt \d+ ?(?:of|/) ?\d+",
     re.IGNORECASE,
 )

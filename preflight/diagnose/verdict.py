@@ -15,6 +15,7 @@ from preflight.diagnose.derived.hangs import hang_text, placed, with_hang
 from preflight.diagnose.derived.joining import sizes, unjoined, with_awaited
 from preflight.diagnose.derived.plugins import lost_plugins
 from preflight.diagnose.derived.wording import BY_NAME, made
+from preflight.diagnose.ends.stages import Stage
 from preflight.diagnose.facts import Facts
 from preflight.diagnose.found import Diagnosis, Finding, Job
 from preflight.diagnose.gather import JOINING as MEETING
@@ -55,6 +56,8 @@ FOLLOWERS = {
     "not-all-joined": frozenset(("loopback-master",)),
 }
 JOINING = frozenset(("not-all-joined", "late-start", "store-wait-timeout", "rendezvous-connection"))
+REJOINING = MEETING | {"gloo-connect", "loopback-address", "loopback-master", "nccl-connect"}
+KILLED = "killed-by-signal-9"
 MET = MEETING | {"port-in-use"}  # what no rank suffers from that waits in a collective
 MISMATCHED = "nccl-mismatched-call"
 OF_NCCL = frozenset(cause.name for cause in SUBJECTS["nccl"])
@@ -81,12 +84,14 @@ def conclude(gathered: Gatherer) -> Diagnosis:
         _as_echo(one) if _was_left_over(one, findings) or _followed(one, findings[:number]) else one
         for number, one in enumerate(findings)
     ]
-    findings = before_the_limit(findings)
+    findings = _rejoined(_outlived(before_the_limit(findings), gathered))
     names = {finding.cause.name for finding in findings}
     graded = [(_grade(finding, names), finding) for finding in findings]
     if job.hang is not None and job.hang.missing and all(grade < Kind.SUSPICION for grade, _ in graded):
         # no other cause is known, but the rank that the others waited for is
         graded = [(Kind.SUSPICION if f.cause.name == "collective-timeout" else grade, f) for grade, f in graded]
+    if gathered.has_worked and all(one.is_mild for grade, one in graded if grade >= Kind.CONSEQUENCE):
+        graded = [(Kind.NOTE, one) for _, one in graded]
     best = max((grade for grade, _ in graded), default=Kind.NOTE)
     causes: tuple[Finding, ...] = ()
     if best >= Kind.SUSPICION:
@@ -164,7 +169,7 @@ def _was_left_over(finding: Finding, findings: list[Finding]) -> bool:
     """Whether a launcher killed what was left after it had begun to end the job: no word of what ended it."""
     first = finding.evidence[0]
     return (
-        finding.cause.name == "killed-by-signal-9"
+        finding.cause.name == KILLED
         and LEFT_OVER.search(first.text) is not None
         and any(
             other.cause.name in ENDINGS
@@ -181,6 +186,40 @@ def _followed(finding: Finding, before: list[Finding]) -> bool:
         one.cause.name in FOLLOWERS.get(finding.cause.name, ()) and not one.survived and not one.is_aftermath
         for one in before
     )
+
+
+def _outlived(findings: list[Finding], gathered: Gatherer) -> list[Finding]:
+    """What some steps followed is no more than a remark where another failure has none after it."""
+    has_killed = gathered.facts.falls.has_killed_first
+    last = [
+        one
+        for one in findings
+        if not one.later
+        and not (one.survived or one.is_after_end)
+        and (
+            one.cause.name == "program-error"
+            or (one.cause.kind == Kind.CAUSE and one.cause.weight >= STRONG)
+            or (one.cause.name == KILLED and has_killed)
+        )
+    ]
+    return [replace(one, survived=True) if last and _is_remark(one) else one for one in findings]
+
+
+def _is_remark(finding: Finding) -> bool:
+    """Whether a program may have caught and printed it: without one of them ranks make one more step at most."""
+    return finding.later > 1 and finding.cause.kind >= Kind.SUSPICION and finding.cause.weight < STRONG + 3
+
+
+def _rejoined(findings: list[Finding]) -> list[Finding]:
+    """The findings; that ranks do not find each other again after steps and a failure follows from that failure."""
+    found: list[Finding] = []
+    has_failed = False
+    for one in findings:
+        is_again = one.cause.name in REJOINING and one.evidence[0].stage >= Stage.RUNNING
+        found.append(_as_echo(one) if is_again and has_failed else one)
+        is_failure = one.cause.kind >= Kind.SUSPICION and one.cause.name not in REJOINING
+        has_failed = has_failed or (is_failure and not one.survived)
+    return found
 
 
 def _standstill(gathered: Gatherer, findings: list[Finding]) -> list[Finding]:
@@ -217,7 +256,7 @@ def _grade(finding: Finding, among: AbstractSet[str] = frozenset()) -> int:
 def _first(findings: list[Finding], fallen: AbstractSet[int]) -> Finding:
     """The finding that explains the others: the earliest of those with much weight, else of all.
 
-    What is told of ``fallen``, the ranks that the launcher saw end first, counts as earlier than what is told of others.
+    What is told of ``fallen``, the ranks that the launcher saw end first, counts as earlier than what others print.
     """
     heaviest = max(finding.cause.weight for finding in findings)
     if heaviest >= STRONG:
@@ -225,9 +264,8 @@ def _first(findings: list[Finding], fallen: AbstractSet[int]) -> Finding:
     hardware = [finding for finding in findings if finding.cause.weight >= STRONG + 3]
     chosen = hardware or findings
     if heaviest >= STRONG:
-        return (
-            next((one for one in chosen if fallen.intersection(one.ranks)), chosen[0]) if chosen[0].ranks else chosen[0]
-        )
+        own = [one for one in chosen if not fallen.isdisjoint(one.ranks)] if chosen[0].ranks else []
+        return (own or chosen)[0]
     return max(chosen, key=lambda finding: finding.cause.weight)
 
 

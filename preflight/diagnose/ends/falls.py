@@ -16,6 +16,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("fell_time", r"^\s*time +: (\d{4}-\d\d-\d\d[_ t]\d\d:\d\d:\d\d)"),
     ("fell_rank", r"^\s*rank +: (?P<rank>\d+) \(local_rank: \d+\)"),
     ("fell_code", r"^\s*exitcode +: (-?\d+)"),
+    ("fell_noticed", r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<rank>\d+)"),  # its agent, as it happens
     ("fell_task", r"srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>[\d,-]+): (?!terminated)\w"),
     (
         "fell",
@@ -31,6 +32,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("fell", r"^process (?P<rank>\d+) exit with status code (?!143\b|0\b)"),  # Horovod
 )
 ENDED_FOR_OTHERS = frozenset(("-15", "143"))  # by the launcher, once another one had failed
+KILLED = frozenset(("-9", "137"))
 ABORTED = frozenset(("-6", "134"))  # as a rank ends itself that waited for another one
 SPAN = re.compile(r"(\d+)(?:-(\d+))?")
 
@@ -64,6 +66,8 @@ class Falls:
             if self._rank >= 0:
                 self._add(Fall(frozenset((self._rank,)), "", self._seconds, found[1]))
             self._rank = -1
+        elif name == "fell_noticed":
+            self._add(Fall(frozenset(), line.node, line.seconds, found["code"]))
         elif name != "fell_local" or not line.node:  # several nodes: each counts its own from 0
             node = found.groupdict().get("node") or line.node
             self._add(Fall(frozenset(_ranks(found["rank"])), node, is_task=name == "fell_task"))
@@ -75,12 +79,23 @@ class Falls:
     def first(self, *, several_a_task: bool) -> frozenset[int]:
         """The ranks that ended first: by the times of tables, else those told of first; none where unknown."""
         own = [one for one in self.told if one.code not in ENDED_FOR_OTHERS and not (one.is_task and several_a_task)]
-        own = [one for one in own if one.code not in ABORTED] or own
+        own = [one for one in own if one.code not in ABORTED and one.ranks] or [one for one in own if one.ranks]
         timed = [one for one in own if one.seconds >= 0]
         if timed:
             earliest = min(one.seconds for one in timed)
             return _all(one for one in timed if one.seconds == earliest)
         return own[0].ranks if own else frozenset()
+
+    @property
+    def has_killed_first(self) -> bool:
+        """Whether the first process that ended had been killed: no exception of Python did that."""
+        own = [one for one in self.told if one.code and one.code not in ENDED_FOR_OTHERS]
+        first = (
+            min(own, key=lambda one: one.seconds)
+            if own and all(one.seconds >= 0 for one in own)
+            else next(iter(own), None)
+        )
+        return first is not None and first.code in KILLED
 
 
 def _all(falls: Iterable[Fall]) -> frozenset[int]:
