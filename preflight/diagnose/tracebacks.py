@@ -123,6 +123,11 @@ class Tracebacks:
         traceback = self.open.get(stream)
         return traceback is not None and bool(traceback.own) and traceback.own == traceback.last
 
+    def shows_code(self, stream: str, line: Line) -> bool:
+        """Whether a line is a statement that an open traceback shows: words of the program, not of a run."""
+        traceback = self.open.get(stream)
+        return traceback is not None and bool(traceback.last) and line.text.startswith("    ")
+
     def ends_nothing(self, stream: str, line: Line) -> bool:
         """Whether a line is an exception that Python printed as a process ended anyway."""
         traceback = self.open.get(stream)

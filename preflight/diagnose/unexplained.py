@@ -36,7 +36,7 @@ LEVEL = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")  # loggers write it in front
 BELOW = re.compile(
     r"\b(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?)\b|^[IW]\d{3,4} |\[[IW]\d* |\bwarning: |\bno errors?\b"
     r"|\b0 (?:errors?|failed|failures)\b|\b(?:errors?|fail\w*)\w*[=: ] ?(?:0|none|false)\b"
-    r"|^Exception (?:in thread|ignored)"
+    r"|^Exception (?:in thread|ignored|raised from \S+ at )"
     r"|\bnccl_\w+ set (?:by|to)\b|\bcurrent value: |\berrors?(?: rate)?\W{0,3}\d+\.\d"
     r"|\w[-_](?:error|failure|failed)(?:[-_]\w+)?\b",
     re.IGNORECASE,

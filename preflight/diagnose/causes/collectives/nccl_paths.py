@@ -41,6 +41,15 @@ CAUSES = (
         weight=4,
     ),
     Cause(
+        "nccl-plugin-lost",
+        "the network plug-in that NCCL_NET or NCCL_NET_PLUGIN names is not there: NCCL goes on with what it has built in",
+        (),
+        "put the folder of libnccl-net-NAME.so on LD_LIBRARY_PATH in every rank (in the container too), or unset the variable",
+        "NVIDIA/nccl, src/plugin",
+        Kind.NOTE,
+        check="rdma.plugin_of_nccl_is_there",
+    ),
+    Cause(
         "nccl-plugin-failed",
         "a network plug-in of NCCL failed to start",
         (

@@ -51,7 +51,7 @@ CAUSES = (
         Kind.SUSPICION,
         check="master.address_leads_every_node_to_the_first",
         weight=3,
-        unless=(r"errno: 97", r"\bretrying\b"),
+        unless=(r"errno: 97", r"\bretrying\b", r"failed to shutdown the rendezvous"),
     ),
     Cause(
         "no-endpoint-matches",

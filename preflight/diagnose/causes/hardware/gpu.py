@@ -21,7 +21,6 @@ CAUSES = (
             r"test cuda failure .*'out of memory'",
             r"hip failure:? (?:\d+ )?'out of memory'",
             r"result_error_out_of_device_memory",
-            r"no available memory for the cache blocks",
             r"free memory on device .* is less than desired gpu memory utilization",
         ),
         "see what else holds memory (`nvidia-smi`); use a smaller batch, activation checkpointing or ZeRO/FSDP"

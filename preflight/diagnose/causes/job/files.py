@@ -240,7 +240,7 @@ CAUSES = (
         "huggingface/transformers",
         check="files.same_paths_hold_the_same",
         weight=5,
-        unless=(r"does not contain value head weights",),
+        unless=(r"does not contain value head weights", r"tunnel connection failed"),
     ),
     Cause(
         "remote-code",

@@ -151,10 +151,24 @@ CAUSES = (
             r"max seq len \(\d+\) is larger than the maximum number of tokens that can be stored in kv cache",
             r"please try to increase --mem-fraction-static",
             r"to serve at least one request with the models?'s max seq len",
-            r"no available memory for the cache blocks",
         ),
         "make --max-model-len smaller or --gpu-memory-utilization larger, or use more tensor parallelism",
         "vllm-project/vllm",
+        weight=6,
+    ),
+    Cause(
+        "no-memory-for-kv-cache",
+        "weights and activations leave no GPU memory for the KV cache, within the share of it that the server may use",
+        (
+            r"no available memory for the cache blocks",
+            r"not enough memory.*(?:kv|static|mem_fraction)",
+            r"please try to increase --mem-fraction-static",
+            r"try increasing `?gpu_memory_utilization",
+        ),
+        "see that nothing else holds memory (`nvidia-smi`); raise --gpu-memory-utilization or --mem-fraction-static, or "
+        "use more GPUs (tensor parallelism), quantised weights or fewer tokens a batch (--max-num-batched-tokens)",
+        "vllm-project/vllm; sgl-project/sglang",
+        check="gpu.no_other_program_uses_them",
         weight=6,
     ),
     Cause(

@@ -160,14 +160,15 @@ CAUSES = (
     ),
     Cause(
         "proxy",
-        "traffic between the nodes goes to an HTTP proxy",
+        "an HTTP proxy stands in between and does not let the connection through",
         (
             r"proxyerror",
             r"tunnel connection failed",
             r"received http code \d+ from proxy",
             r"error parsing metadata && content-type && text/html",
         ),
-        "put the nodes into no_proxy (and NO_PROXY), or unset http_proxy and https_proxy for the job",
+        "put the job's own nodes and services into no_proxy (and NO_PROXY), or unset http_proxy and https_proxy for the "
+        "job; for a host outside, the proxy must allow it: `curl -v https://HOST`",
         "ray-project/ray; grpc",
         check="environment.proxies_leave_the_peers_out",
         weight=4,
