@@ -149,7 +149,6 @@ CAUSES = (
         "the model's context does not fit into the memory left for the KV cache",
         (
             r"max seq len \(\d+\) is larger than the maximum number of tokens that can be stored in kv cache",
-            r"please try to increase --mem-fraction-static",
             r"to serve at least one request with the models?'s max seq len",
         ),
         "make --max-model-len smaller or --gpu-memory-utilization larger, or use more tensor parallelism",
@@ -162,8 +161,6 @@ CAUSES = (
         (
             r"no available memory for the cache blocks",
             r"not enough memory.*(?:kv|static|mem_fraction)",
-            r"please try to increase --mem-fraction-static",
-            r"try increasing `?gpu_memory_utilization",
         ),
         "see that nothing else holds memory (`nvidia-smi`); raise --gpu-memory-utilization or --mem-fraction-static, or "
         "use more GPUs (tensor parallelism), quantised weights or fewer tokens a batch (--max-num-batched-tokens)",
