@@ -34,7 +34,8 @@ ERROR = re.compile(
 LEVEL = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")  # loggers write it in front of a line
 # A level below an error, as loggers write it, and counters and settings that only have the words.
 BELOW = re.compile(
-    r"\b(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?)\b|^[IW]\d{3,4} |\b[IW]\d{4} \d\d:\d\d:\d\d|\[[IW]\d* |\bwarning: |\bno errors?\b"
+    r"\b(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?)\b|^[IW]\d{3,4} |\b[IW]\d{4} \d\d:\d\d:\d\d"
+    r"|\[[IW]\d* |\bwarning: |\bno errors?\b"
     r"|\b0 (?:errors?|failed|failures)\b|\b(?:errors?|fail\w*)\w*[=: ] ?(?:0|none|false)\b"
     r"|^Exception (?:in thread|ignored|raised from \S+ at )"
     r"|\bnccl_\w+ set (?:by|to)\b|\bcurrent value: |\berrors?(?: rate)?\W{0,3}\d+\.\d"
