@@ -388,6 +388,12 @@ def test_an_error_that_lists_many_settings_is_no_printed_configuration():
 
 TRACE = (
     "[rank1]: Traceback (most recent call last):",
+    '[rank1]:   File "/job/train.py", line 9, in write',
+    "[rank1]: OSError: [Errno 28] No space left on device",
+    "",
+    "[rank1]: During handling of the above exception, another exception occurred:",
+    "",
+    "[rank1]: Traceback (most recent call last):",
     '[rank1]:   File "/job/train.py", line 34, in <module>',
     "[rank1]:     steps(); logging.info('training finished'); print('RuntimeError: CUDA out of memory')",
     '[rank1]:   File "/job/train.py", line 15, in steps',
@@ -404,8 +410,9 @@ CAUGHT = (
 
 
 def test_the_program_that_a_traceback_shows_tells_nothing_of_the_run():
-    """Its statements hold the words of a good end, and those of another failure."""
-    found = diagnose([*STEPS, *TRACE])
+    """Its statements hold the words of a good end, and those of another failure; ranks that end for it show them too."""
+    others = [line.replace("[rank1]", "[rank0]") for line in TRACE[:-1]]
+    found = diagnose([*STEPS, *TRACE, *others, "[rank0]: RuntimeError: Connection closed by peer [127.0.0.1]:7350"])
     assert [one.cause.name for one in found.causes] == ["disk-full"]
     assert found.outcome.exit_code == 1
 
