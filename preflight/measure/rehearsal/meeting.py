@@ -22,7 +22,6 @@ from preflight.said import said
 EARLY = ("arrived", "numbered")
 ALONE = (*EARLY, "import")
 DONE = "done"
-TORCH_LOG = re.compile(r"^\[?[WEI]\d{4} [^\]]*\] (?:\[c10d\] )?")
 
 
 def failed_alone(story: Story) -> bool:
@@ -129,7 +128,7 @@ def waiting(story: Story, cast: Cast) -> Iterator[Cause]:
             fix=fix,
             where=places(cast, (name,)),
         )
-    nodes = [story.nodes[name] for name in cast.scripts]
+    nodes = [story.nodes[name] for name in cast.nodes]  # a script may start the launchers of other nodes
     waits = [node for node in nodes if node.launched and node.code is None and not node.ranks]
     others = [node.node for node in nodes if not node.launched and not node.ranks]
     if calling or not waits or story.why_over == FAILED:
@@ -137,8 +136,8 @@ def waiting(story: Story, cast: Cast) -> Iterator[Cause]:
     names = [node.node for node in waits]
     guilty = tuple(others or names)
     for_whom = said(", for {others}", fold(others)) if others else ""
-    words = next(filter(None, map(last_words, waits)), "")
-    words = said("; it says: {words}", TORCH_LOG.sub("", words)) if words else ""
+    words = next(filter(None, map(last_words, (*waits, *nodes))), "")
+    words = said("; it says: {words}", words) if words else ""
     message = said(
         "the launcher on {names} waits{for_whom}, and started no rank in {seconds:.0f} s{words}",
         fold(names),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from preflight.hosts import fold
-from preflight.jobs.rehearsal.lines import last_line
+from preflight.jobs.rehearsal.lines import last_line, last_words
 from preflight.jobs.rehearsal.story import RankStory, Story
 from preflight.launch.cast import Cast
 from preflight.measure.rehearsal.rounds import program_of, rounds, world_of
@@ -104,7 +104,7 @@ def _missing(ranks: Sequence[RankStory], size: int, story: Story, cast: Cast) ->
     if batch:
         why, fix = "; it is the batch shell that starts them, on its own node alone", "start them with `srun`"
     else:
-        why, fix = "".join(_at_rest(name, story, cast) for name in without[:3]), ""
+        why, fix = "".join(_at_rest(name, story, cast) for name in without[:3]) + _last_words(story, cast), ""
     waiting = [rank for rank in ranks if rank.stage in ("rendezvous", "communicator")]
     waits = said("; rank {rank} on {node} waits for them", waiting[0].rank, waiting[0].node) if waiting else ""
     where = _where(without or [rank.node for rank in ranks], story, cast)
@@ -127,6 +127,13 @@ def _at_rest(name: str, story: Story, cast: Cast) -> str:
     if node.code is None:
         return said("; its script is at {command}", line.command)
     return said("; its script ended with {code}, last at {command}", node.code, line.command)
+
+
+def _last_words(story: Story, cast: Cast) -> str:
+    """What a script that is still running printed last: what it started in the background may have failed."""
+    running = [story.nodes[name] for name in cast.scripts if story.nodes[name].code is None]
+    words = next(filter(None, map(last_words, running)), "")
+    return said("; it says: {words}", words) if words else ""
 
 
 def _where(nodes: Sequence[str], story: Story, cast: Cast) -> tuple[tuple[str, int], ...]:
