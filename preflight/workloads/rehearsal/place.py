@@ -48,7 +48,8 @@ def arrived(argv: list[str], names: list[str]) -> dict[str, Any]:
         "variables": {
             name: value[:1000]
             for name, value in sorted(os.environ.items())
-            if (name in NAMES or name.startswith(PREFIXES)) and not any(word in name for word in SECRETS)
+            if (name in NAMES or name in names or name.startswith(PREFIXES))
+            and not any(word in name for word in SECRETS)
         },
         "limits": {name: resource.getrlimit(number)[0] for name, number in LIMITS.items()},
         "shm_bytes": shm.f_frsize * shm.f_blocks,
