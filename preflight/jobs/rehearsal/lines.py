@@ -14,7 +14,10 @@ from preflight.launch.cast import Script
 from preflight.redact import without_secrets
 
 MOST_CHARACTERS = 160
-NOISE = re.compile(r"bash: (?:cannot set terminal process group|no job control in this shell)|-{20,}$|\*{20,}$")
+NOISE = re.compile(
+    r"bash: (?:cannot set terminal process group|no job control in this shell)|-{20,}$|\*{20,}$"
+    r"|(?:[\w.-]+: )?(?:frame #\d+: |Exception raised from )"  # where in its own code torch was
+)
 # pdsh puts the name of the node before it.
 TORCH_WARNING = re.compile(r"(?:[\w.-]+: )?\[?[WI]\d{4} [^\]]*\] (?:\[c10d\] )?")
 NOT_FOUND, NOT_RUN = 127, 126

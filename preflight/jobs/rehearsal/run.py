@@ -122,6 +122,7 @@ def _settings(cast: Cast, backend: str, *, address: str, port: int, seconds: flo
     training = {"steps": STEPS, "join_seconds": seconds, "wait_seconds": min(45.0, seconds)}
     fallback = {"address": address, "port": str(port)}
     trainee = {"training": training, "backend": backend, "fallback": fallback, "scratch": "{scratch}"}
+    trainee["network"] = "{network}"
     return {"programs": list(cast.programs), "trainee": trainee}
 
 

@@ -84,6 +84,7 @@ def _cause(ranks: Sequence[RankStory], message: str, cast: Cast) -> Cause:
         message=message,
         fix=said("leave {VISIBLE} to the launcher, or give each rank of a node a number of its own there", VISIBLE),
         where=where,
+        names=(VISIBLE,),
         is_advisory=not any(rank.loaded and rank.loaded.devices for rank in ranks),  # here there is none to fight for
     )
 

@@ -84,6 +84,7 @@ def _caches(rank: RankStory) -> Iterator[Cause]:
                     cache.locks[0],
                     rank.node,
                 ),
+                names=(cache.variable,),
                 fix=said("`rm {locks}` on {node}, when no job of yours runs there", cache.locks[0], rank.node),
             )
         elif not cache.can_write:
@@ -91,7 +92,8 @@ def _caches(rank: RankStory) -> Iterator[Cause]:
                 "{variable} {path} cannot be written on {node}", cache.variable or "the cache", cache.path, rank.node
             )
             fix = said("`export {variable}=` a folder that the job may write, in the script", cache.variable)
-            yield Cause(about="limits", nodes=(rank.node,), message=text, fix=fix, is_advisory=True)
+            names = (cache.variable,)
+            yield Cause(about="limits", nodes=(rank.node,), message=text, fix=fix, names=names, is_advisory=True)
         elif 0 <= cache.free_bytes < LITTLE_BYTES and cache.kind != "":
             text = said(
                 "{path} ({variable}) has {free_bytes} MiB free on {node}",
