@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from preflight.hosts import fold
 from preflight.jobs.rehearsal.lines import last_line
 from preflight.jobs.rehearsal.story import RankStory, Story
 from preflight.launch.cast import Cast
+from preflight.measure.rehearsal.alike import lines_with
 from preflight.measure.rehearsal.logins import says
 from preflight.measure.rehearsal.rounds import program_of, rounds, world_of
 from preflight.results.rehearsal import Cause
@@ -75,7 +78,8 @@ def _unnumbered(ranks: Sequence[RankStory], cast: Cast) -> Cause:
         else "`export` RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT before it, or start it with torchrun"
     )
     message = said("{program} on {nodes} would train alone: {what}", program, _nodes(ranks), what)
-    return _cause(ranks, cast, message, fix, (*NUMBER, "srun" if _is_of_batch_shell(ranks[0]) else program))
+    cause = _cause(ranks, cast, message, fix, (*NUMBER, "srun" if _is_of_batch_shell(ranks[0]) else program))
+    return msgspec.structs.replace(cause, where=(*cause.where, *lines_with(cast, "RANK="))) if value else cause
 
 
 def _twice(ranks: Sequence[RankStory]) -> list[RankStory]:

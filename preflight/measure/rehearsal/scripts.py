@@ -160,6 +160,7 @@ def _stopped(node: NodeStory, line: Line | None, *, has_trained: bool) -> Cause:
         fix=_fix(status, line),
         is_advisory=has_trained,
         where=((line.file, line.line),) if line else (),
+        names=tuple(word.partition("=")[0] for word in line.text.split() if word in words.split()) if line else (),
     )
 
 
