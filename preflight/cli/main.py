@@ -220,10 +220,10 @@ def _rehearse(words: argparse.Namespace) -> int:
     from preflight.cli.rehearse import rehearse
 
     if words.rehearse[0] == "k8s" and len(words.rehearse) == 2:
-        from preflight.cli import rehearse_pods
+        from preflight.cli.rehearsal import pods
 
         seconds = float(words.deadline) if words.deadline else None
-        return rehearse_pods.rehearse(words.rehearse[1], out=words.out, logs=words.logs, seconds=seconds)
+        return pods.rehearse(words.rehearse[1], out=words.out, logs=words.logs, seconds=seconds)
     if words.out or words.logs:
         raise UsageError("rehearse: --out and --logs are of `rehearse k8s FILE`")
     return rehearse(vars(words), _command())

@@ -25,11 +25,11 @@ from preflight.judge.fixtures import Fixtures
 from preflight.judge.items import check_of, contained, id_of, id_of_node, refuse_without_asserts
 from preflight.judge.judge import Judge
 from preflight.judge.leaving import keep, never_green, no_exit
-from preflight.judge.one_cause import OneCause
 from preflight.judge.own import REPLACED_FIX, OwnChecks
 from preflight.judge.selection import place, why_left_out
 from preflight.judge.stopping import INTERRUPT_CODES, Stopping, is_whole_program
 from preflight.judge.untouched import Picture
+from preflight.judge.views.one_cause import OneCause
 from preflight.ledger.findings import EXIT_NOT_MEASURED, EXIT_USAGE, SEVERITY, Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import waive

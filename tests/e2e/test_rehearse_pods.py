@@ -114,7 +114,7 @@ def test_the_pods_of_a_job_rehearse(lab, folder):
     [
         ('[ "$JOB_COMPLETION_INDEX" = 0 ] || exec conda activate x', "conda: not found"),
         ('[ "$JOB_COMPLETION_INDEX" = 0 ] || cd /tmp', "can't open file train.py in /tmp"),
-        ('[ "$JOB_COMPLETION_INDEX" = 0 ] || sleep 600', "1 of 2 ranks came"),
+        ('[ "$JOB_COMPLETION_INDEX" = 0 ] || sleep 600', "the launcher on llama-rehearsal-0-x1y2z waits, for "),
     ],
     ids=["command", "folder", "sleep"],
 )

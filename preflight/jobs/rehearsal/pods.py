@@ -36,6 +36,7 @@ def heard(lines: Iterable[str], script: Script, plans: tuple[Plan, ...]) -> tupl
     """What the logs of the pods tell, each pod a node, in the order in which they speak."""
     nodes: dict[str, NodeStory] = {}
     printed: dict[str, list[str]] = {}
+    lasted = 0.0
     for line in lines:
         found = PREFIXED.match(line)
         name, text = (found[1], found[3]) if found else ("pod", line)
@@ -44,7 +45,9 @@ def heard(lines: Iterable[str], script: Script, plans: tuple[Plan, ...]) -> tupl
         if told is None:
             printed.setdefault(name, []).append(text)
         elif told[1] == "ended":
-            node.code = node.code or (int(told[2]) if told[2].isdigit() else None)
+            code, _, seconds = told[2].partition(" ")  # of several containers the one that failed counts
+            node.code = node.code or (int(code) if code.isdigit() else None)
+            lasted = max(lasted, float(seconds) if seconds.isdigit() else 0.0)
         else:
             with suppress(ValueError, HostError):  # a line that was cut: the others of it count
                 node.take({"notes": [[told[1], json.loads(told[2])]]})
@@ -52,7 +55,7 @@ def heard(lines: Iterable[str], script: Script, plans: tuple[Plan, ...]) -> tupl
         node.output = Output("", "\n".join(printed.get(name, ()))[-KEPT_CHARACTERS:], "", "", has_begun=True)
         starts = [rank.times["began"] for rank in node.ranks.values()] + [each.at for each in node.launched]
         node.began = Began(script.path, "", differs=False, at=min(starts, default=0.0))
-    story = Story(nodes)
+    story = Story(nodes, seconds=lasted)
     has_ended = all(node.code is not None for node in nodes.values())
     story.why_over = ENDED if has_ended else OUT_OF_TIME
     return story, Cast(dict.fromkeys(nodes, script), tuple(nodes), plans)

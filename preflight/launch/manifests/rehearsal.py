@@ -33,10 +33,11 @@ PROBES = ("livenessProbe", "readinessProbe", "startupProbe")  # of the real prog
 WRAP = """\
 place=PLACE
 export PYTHONPATH="$place/hook${PYTHONPATH:+:$PYTHONPATH}" PREFLIGHT_REHEARSAL=1
+begun=`date +%s`
 "$@" &
 main=$!
-trap 'kill -TERM "$main" 2>/dev/null' TERM INT
-(sleep SECONDS; kill -TERM "$main"; sleep 5; kill -KILL "$main") >/dev/null 2>&1 &
+trap ': >"$place/ranks/over"; kill -TERM "$main" 2>/dev/null' TERM INT
+(sleep SECONDS; kill -TERM $$; sleep 5; kill -KILL "$main") >/dev/null 2>&1 &
 timer=$!
 code=0
 while kill -0 "$main" 2>/dev/null; do wait "$main"; code=$?; done
@@ -45,7 +46,9 @@ for file in "$place"/ranks/*; do
   [ -f "$file" ] || continue
   while IFS= read -r line; do printf 'MARK %s %s\\n' "${file##*/}" "$line"; done <"$file"
 done
-printf 'MARK ended %s\\n' "$code"
+told=$code
+[ -f "$place/ranks/over" ] && told=late
+printf 'MARK ended %s %s\\n' "$told" $((`date +%s` - begun))
 exit "$code"
 """
 

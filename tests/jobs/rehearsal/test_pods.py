@@ -40,18 +40,28 @@ def log(pod, *lines):
 def test_pods_become_nodes_with_their_ranks_and_words():
     """A rank's records, the end of the pod, and what it printed besides."""
     record, done = json.dumps(ARRIVED), json.dumps({"record": "done", "at": 9.0})
-    lines = log("a-0", "hello", f"{MARK} rank-7 {record}", f"{MARK} rank-7 {done}", f"{MARK} ended 0")
-    lines += log("a-1", "no module", f"{MARK} ended 127")
+    lines = log("a-0", "hello", f"{MARK} rank-7 {record}", f"{MARK} rank-7 {done}", f"{MARK} ended 0 12")
+    lines += log("a-1", "no module", f"{MARK} ended 127 3")
     story, cast = heard(lines, SCRIPT, ())
     assert [(rank.node, rank.rank, rank.stage) for rank in story.ranks] == [("a-0", 0, "done")]
     assert {name: node.code for name, node in story.nodes.items()} == {"a-0": 0, "a-1": 127}
     assert story.nodes["a-1"].output.err == "no module"
     assert (cast.nodes, story.why_over) == (("a-0", "a-1"), ENDED)
+    assert story.seconds == 12.0
 
 
 def test_a_pod_that_was_not_heard_to_its_end_is_out_of_time():
     """And lines that were cut, or are nothing of ours, break nothing."""
-    lines = [*log("a-0", f"{MARK} rank-7 {{cut", f"{MARK} rank-7 3", f'{MARK} rank-7 {{"record": "arrived"}}'), "other"]
+    lines = [
+        *log(
+            "a-0",
+            f"{MARK} ended late 40",
+            f"{MARK} rank-7 {{cut",
+            f"{MARK} rank-7 3",
+            f'{MARK} rank-7 {{"record": "arrived"}}',
+        ),
+        "other",
+    ]
     story, _ = heard(lines, SCRIPT, ())
     assert (story.ranks, story.why_over) == ([], OUT_OF_TIME)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.jobs.rehearsal.story import Launched
-from preflight.judge.one_cause import OneCause
+from preflight.judge.views.one_cause import OneCause
 from preflight.judge.views.rehearsal import CHECKS
 from preflight.launch.rules.check import check_texts
 from preflight.ledger.findings import Finding, Verdict, Where

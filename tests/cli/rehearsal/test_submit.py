@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from preflight.cli.submit import submitted, waiting_script
+from preflight.cli.rehearsal.submit import submitted, waiting_script
 from preflight.errors import PreflightError
 from preflight.launch.cast import Script
 
