@@ -78,7 +78,7 @@ def pods_of(lab, folder, manifest):
         before = ["env", f"JOB_COMPLETION_INDEX={index}", f"PATH={BIN}:{ENVIRONMENT['PATH']}"]
         before += ["unshare", "--pid", "--fork", "--mount-proc"]  # what ends with its first process, as a container
         with host.write_file("/etc/hosts", host.space.root("/etc/hosts").read_text() + hosts):
-            done = host.run([*before, *words], timeout_s=100)
+            done = host.run([*before, *words], timeout_s=120)
         name = f"[pod/llama-rehearsal-{index}-x1y2z/trainer]"
         return done.returncode, "".join(f"{name} {line}\n" for line in (done.stdout + done.stderr).splitlines())
 
@@ -88,10 +88,10 @@ def pods_of(lab, folder, manifest):
     return [code for code, _ in found]
 
 
-def rehearsed(lab, folder, before="true"):
+def rehearsed(lab, folder, before="true", seconds=90):
     """The codes of the pods, and what is judged of their logs."""
     (folder / "job.yaml").write_text(JOB.format(folder=folder, before=before))
-    made = preflight(folder, "--deadline=40")
+    made = preflight(folder, f"--deadline={seconds}")
     assert made.returncode == 0, made.stderr
     assert "kubectl apply --filename=job.rehearsal.yaml" in made.stdout
     codes = pods_of(lab, folder, folder / "job.rehearsal.yaml")
@@ -109,6 +109,7 @@ def test_the_pods_of_a_job_rehearse(lab, folder):
     assert judged.stdout.count(" done ") == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "words"),
     [
@@ -120,7 +121,7 @@ def test_the_pods_of_a_job_rehearse(lab, folder):
 )
 def test_a_fault_of_a_pod_is_named(lab, folder, before, words):
     """By its pod."""
-    _, judged = rehearsed(lab, folder, before)
+    _, judged = rehearsed(lab, folder, before, 30 if "sleep" in before else 90)
     assert judged.returncode == 1, judged.stdout + judged.stderr
     assert judged.stdout.startswith("NO GO  job.yaml\n")
     assert words in judged.stdout
