@@ -13,6 +13,7 @@ from preflight.launch.cast import Cast
 from preflight.measure.rehearsal.alike import lines_with
 from preflight.measure.rehearsal.logins import says
 from preflight.measure.rehearsal.rounds import program_of, rounds, world_of
+from preflight.measure.rehearsal.scripts import LOGINS
 from preflight.results.rehearsal import Cause
 from preflight.said import said
 
@@ -149,7 +150,10 @@ def _where(nodes: Sequence[str], story: Story, cast: Cast) -> tuple[tuple[str, i
         for line in [last_line(story.nodes[name], cast.scripts[name])]
         if line is not None
     ]
-    return tuple(dict.fromkeys((line.file, line.line) for line in lines))
+    # One that still runs may wait for what it has started in the background.
+    running = {cast.scripts[name].name for name in nodes if name in cast.scripts and story.nodes[name].code is None}
+    starts = [(p.where.file, p.where.line) for p in cast.plans if p.where.file in running and p.wraps & LOGINS]
+    return tuple(dict.fromkeys([*starts, *((line.file, line.line) for line in lines)]))
 
 
 def _cause(ranks: Sequence[RankStory], cast: Cast, message: str, fix: str, names: tuple[str, ...]) -> Cause:
