@@ -29,6 +29,7 @@ from preflight.judge.own import REPLACED_FIX, OwnChecks
 from preflight.judge.selection import place, why_left_out
 from preflight.judge.stopping import INTERRUPT_CODES, Stopping, is_whole_program
 from preflight.judge.untouched import Picture
+from preflight.judge.views.one_cause import OneCause
 from preflight.ledger.findings import EXIT_NOT_MEASURED, EXIT_USAGE, SEVERITY, Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import waive
@@ -263,6 +264,8 @@ class Checking(Fixtures):
         else:
             with no_exit():
                 judged = self.judge.judge(guarded)
+        if check.kind == "rehearsal":
+            judged = self._with_what_was_read(judged)
         findings = [counting for finding in judged for counting in self.ledger.record(finding)]
         worst = max(findings, key=lambda finding: SEVERITY[finding.counted], default=None)
         if worst is not None and worst.counted in {Verdict.FAIL, Verdict.ERROR}:
@@ -273,6 +276,17 @@ class Checking(Fixtures):
         if worst is not None and worst.verdict is Verdict.SKIP:
             pytest.skip(printable(worst.message))
         return True
+
+    def _with_what_was_read(self, judged: list[Finding]) -> list[Finding]:
+        """What the rehearsal and the rules on its files both say becomes one finding, that of the rehearsal."""
+        rehearsal, cast = self.source.measured().rehearsal, self.options.cast
+        if rehearsal is None or cast is None or not self.options.launch:
+            return judged
+        one_cause = OneCause(self.options.files, cast, rehearsal.causes)
+        whole, taken = one_cause.folded(judged, self.ledger.findings)
+        for finding in taken:
+            self.ledger.take_back(finding)
+        return whole
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A check that pytest skipped or broke before its body gets its verdict here."""
