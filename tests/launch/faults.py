@@ -25,7 +25,6 @@ class Fault(NamedTuple):
     needs: tuple[str, ...]
     looks_for: str
     puts: str | Callable[[re.Match[str]], str]
-    flags: int = re.MULTILINE
 
 
 def plus(amount: int, group: str = "n") -> Callable[[re.Match[str]], str]:
@@ -56,9 +55,9 @@ FAULTS = (
     Fault("a task a GPU for torchrun", (r"srun[^\n]*torchrun",), r"^#SBATCH --ntasks-per-node[= ]1\b", "#SBATCH --ntasks-per-node=4"),
     Fault("no node rank", (MANY, "!" + NOT_STATIC, "!PET_NODE_RANK"), r"--node[-_]rank[= ]\S+ ?", ""),
     Fault("node rank 0 on all", (ASKED, r"srun"), r"--node[-_]rank[= ](?:\\?\$\{?SLURM_\w+\}?)", "--node_rank=0"),
-    Fault("rank of the batch shell", (ASKED, r"srun"), r"--(?P<o>node|machine)_rank[= ]\\\$", r"--\g<o>_rank=$"),
+    Fault("rank of the batch shell", (ASKED, r"srun", "!c10d"), r"--(?P<o>node|machine)_rank[= ]\\\$", r"--\g<o>_rank=$"),
     Fault("no endpoint", (MANY, NOT_STATIC), r"--rdzv[-_]endpoint[= ]\S+ ?", ""),
-    Fault("no backend", (MANY, "!--node[-_]rank", "!PET_"), r"--rdzv[-_]backend[= ]c10d ?", ""),
+    Fault("no backend", (MANY, "!--node[-_]rank", "!--machine_rank", "!PET_"), r"--rdzv[-_]backend[= ]c10d ?", ""),
     Fault("port over the range", (), PORT, r"\g<before>99999"),
     Fault("endpoint port over the range", (), r"(?P<b>--rdzv[-_]endpoint[= ][^\s:]*:)\d{4,5}\b", r"\g<b>99999"),
     Fault("port of ssh", (), PORT, r"\g<before>22"),
@@ -68,8 +67,8 @@ FAULTS = (
     Fault("no backslash", (), r"(?P<b>" + STARTED + r"[^\n#]*\S) *\\\n(?= *--)", r"\g<b>\n"),
     Fault("a blank behind a backslash", (), r"(?P<b>" + STARTED + r"[^\n#]*) \\\n", r"\g<b> \\ \n"),
     Fault("an assignment behind the launcher", (), r"(?P<b>" + STARTED + ")(?P<a>-)", r"\g<b>OMP_NUM_THREADS=8 \g<a>"),
-    Fault("not exported", (r"srun[^\n]*python", "!torchrun", "!accelerate"), r"^export (?=MASTER_ADDR=|WORLD_SIZE=)", ""),
-    Fault("an NCCL variable not exported", (), r"^export (?=NCCL_\w+=)", ""),
+    Fault("not exported", (r"srun[^\n]*python", "!torchrun", "!accelerate", "!--master_addr=", "!srun[^\n]*MASTER_ADDR"), r"^export (?=MASTER_ADDR=|WORLD_SIZE=)", ""),
+    Fault("an NCCL variable not exported", (r"(?m)^(?:srun )?torchrun",), r"^export (?=NCCL_\w+=)", ""),
     Fault("#SBATCh", (), r"^#SBATCH (?=--?n)", "#SBATCh "),
     Fault("a space before SBATCH", (MANY,), r"^#SBATCH (?=--nodes|-N)", "# SBATCH "),
     Fault("directive behind a command", (), r"^(?P<d>#SBATCH (?:--nodes|-N).*\n)(?P<r>(?:#.*\n|\n)*)(?P<c>[^#\n].*\n)", r"\g<r>\g<c>\g<d>"),
@@ -88,7 +87,7 @@ FAULTS = (
     Fault("a number in words", (), r"^num_processes: \d+", "num_processes: sixteen"),
     Fault("a key misspelt", (), r"^num_machines:", "num_machine:"),
     Fault("another key misspelt", (), r"^main_process_port:", "main_process_prot:"),
-    Fault("no address of the main process", (r"(?m)^num_machines: [2-9]", "!--main_process_ip"), r"^main_process_ip: .*\n", ""),
+    Fault("no address of the main process", (r"(?m)^num_machines: [2-9]", "!--main_process_ip", "!hostfile", "!mpirun"), r"^main_process_ip: .*\n", ""),
     Fault("processes that do not divide", (r"(?m)^num_machines: 2",), r"^num_processes: (?P<n>\d*[02468])$", plus(1)),
     Fault("a precision of nobody", (), r"^mixed_precision: \w+", "mixed_precision: bf17"),
     Fault("a type of nobody", (), r"^distributed_type: \w+", "distributed_type: MULTI_GPUS"),
@@ -117,7 +116,7 @@ FAULTS = (
     Fault("no network of the host", (MANY, "docker run"), r"--(?:network|net)[= ]host ?", ""),
     Fault("no GPUs in the container", ("docker run",), r"--gpus[= ]\S+ ?", ""),
     Fault("the nodes one after the other", (r"ssh|srun",), r" &(?= *$)(?!&)", ""),
-    Fault("nobody waits", (r" &\s*$",), r"^wait *$", ""),
+    Fault("nobody waits", (r" &\s*$", "#SBATCH"), r"^wait *$", ""),
     Fault("no program", (), r"(?P<b>" + STARTED + r"(?:--[-\w]+(?:=\S+)? )*)[\w/]+\.py.*$", r"\g<b>"),
     Fault("no process at all", (), NPROC, "--nproc_per_node=0"),
     Fault("one node is started", (ASKED, MANY), r"^(?P<b> *)srun (?:-\S+ )*(?=(?:torchrun|python -m torch|accelerate))", r"\g<b>"),
@@ -127,7 +126,7 @@ FAULTS = (
     Fault("quotes of a word processor", (), r"^(?P<b>(?:export )?MASTER_ADDR=)(?P<v>[\d.]+)$", r"\g<b>“\g<v>”"),
     Fault("twice as many ranks as slots", (r"mpirun[^\n]*-H \S+:\d",), r"-np (?P<n>\d+)", times(2)),
     Fault("another port of Ray", (r"ray start --head[^\n]*--port[= ]\d+",), r"(?P<b>ray start --address[= ]\"?[^\s:]+:)\d+", r"\g<b>7777"),
-    Fault("line ends of Windows", (r"\A#!",), r"\n", "\r\n"),
+    Fault("line ends of Windows", (), r"\A#!.*(?:\n.*)*", lambda found: found[0].replace("\n", "\r\n")),
 )  # fmt: skip
 
 
@@ -138,8 +137,7 @@ def broken(case: truth.Case, fault: Fault) -> Iterator[tuple[str, dict[str, str]
         if (re.search(need.removeprefix("!"), whole, re.MULTILINE) is None) is not need.startswith("!"):
             return
     for name, text in case.texts.items():
-        count = 0 if fault.name.startswith("line ends") else 1
-        made = re.sub(fault.looks_for, fault.puts, text, count=count, flags=fault.flags)
+        made = re.sub(fault.looks_for, fault.puts, text, count=1, flags=re.MULTILINE)
         if made != text:
             yield name, {**case.texts, name: made}
 
@@ -147,7 +145,8 @@ def broken(case: truth.Case, fault: Fault) -> Iterator[tuple[str, dict[str, str]
 def comment(text: str) -> str:
     """A comment above the last command."""
     lines = text.rstrip("\n").split("\n")
-    at = next((place for place in range(len(lines) - 1, 0, -1) if not lines[place - 1].endswith("\\")), 0)
+    free = [place for place in range(1, len(lines)) if re.match(r"\w", lines[place])]
+    at = next((place for place in reversed(free) if not lines[place - 1].rstrip().endswith("\\")), 0)
     return "\n".join([*lines[:at], "# torchrun --nnodes=7 as it was last year", *lines[at:], ""]) if at else text
 
 
@@ -163,7 +162,9 @@ def broken_line(text: str) -> str:
 
 def variable(text: str) -> str:
     """A variable in the place of a literal."""
-    found = re.search(r"(?m)^(?=[^#\n]*(?:torchrun|accelerate launch))(?P<b>[^#'\n]*--(?:nnodes|num_machines)=)(?P<n>\d+)(?=\s)", text)
+    found = re.search(
+        r"(?m)^(?=[^#\n]*(?:torchrun|accelerate launch))(?P<b>[^#'\n]*--(?:nnodes|num_machines)=)(?P<n>\d+)(?=\s)", text
+    )
     if found is None or text.count("\n", 0, found.start()) < 1 or text[: found.start()].rstrip(" \n").endswith("\\"):
         return text
     return f"{text[: found.start()]}HOW_MANY={found['n']}\n{found['b']}$HOW_MANY{text[found.end() :]}"
@@ -175,7 +176,7 @@ def function(text: str) -> str:
     body = text[head.end() if head else 0 :]
     if "exit" in body or "<<" in body or "return" in body or re.search(r"(?m)^\w+\(\)|^function ", body):
         return text
-    return f"{text[: head.end() if head else 0]}main() {{\n{body.rstrip()}\n}}\nmain \"$@\"\n"
+    return f'{text[: head.end() if head else 0]}main() {{\n{body.rstrip()}\n}}\nmain "$@"\n'
 
 
 HARMLESS = {
