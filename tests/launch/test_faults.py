@@ -1,4 +1,4 @@
-"""Are single faults in right launch files told, and do harmless changes alter nothing? The bench of that name has all."""
+"""Are single faults in right launch files told, and do harmless changes alter nothing?"""
 
 from __future__ import annotations
 
