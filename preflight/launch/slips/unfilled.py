@@ -110,11 +110,15 @@ def arguments_are_filled_in(files: LaunchFiles) -> Iterable[Finding]:
     """What the program is handed is there too: its data, its model, the tokens that it logs in with."""
     for plan in files.plans:
         held = [(one.value.partition("=")[2] or one.value, one) for one in plan.arguments if isinstance(one, Sourced)]
-        held += [(str(one.value), one) for one in plan.environment.values() if isinstance(one, Sourced)]
+        held += [
+            (str(one.value), one)
+            for name, one in plan.environment.items()
+            if isinstance(one, Sourced) and name != "PWD"
+        ]
         empty = {
             value: one.where
             for value, one in held
-            if (ASKED.fullmatch(value) and not _is_bare(value, files.texts.get(plan.where.file, "")))
+            if (ASKED.match(value) and not _is_bare(value, files.texts.get(plan.where.file, "")))
             or ("/" in value and "<" not in value and is_unfilled_path(value))
         }
         if empty:

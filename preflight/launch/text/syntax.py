@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from typing import Any
 
@@ -48,19 +47,6 @@ def subscript(node: Any) -> tuple[str, str]:
     return name, index.removesuffix("]").strip("\"'")
 
 
-def cut(text: str, operator: str, pattern: str) -> str:
-    """``${NAME%%pattern}`` and its three relatives."""
-    lengths = range(len(text) + 1)
-    if operator in ("%%", "##"):
-        lengths = range(len(text), -1, -1)
-    for length in lengths:
-        if operator[0] == "%" and fnmatch.fnmatchcase(text[len(text) - length :], pattern):
-            return text[: len(text) - length]
-        if operator[0] == "#" and fnmatch.fnmatchcase(text[:length], pattern):
-            return text[length:]
-    return text
-
-
 def sequence(first: str, last: str) -> list[str]:
     """``{01..16}``: the numbers between two, in either direction, padded where one of them is."""
     start, end = int(first), int(last)
@@ -90,23 +76,3 @@ def replaced(text: str, pattern: str, by: str, times: int) -> str | None:
     count = text.count(pattern) if times < 0 else min(times, text.count(pattern))
     grown = len(text) + count * (len(by) - len(pattern))
     return text.replace(pattern, by, times) if pattern and grown <= TEXT_LIMIT else None
-
-
-PART = re.compile(r"\$\{\w+:\s*(\d{1,6}|\s-\d{1,6})(?::\s*(\d{1,6}))?\}")
-REPLACED = re.compile(r"\$\{\w+(//?)((?:[^/$`\\]|\\.)+)(?:/([^$`}]*))?\}")
-CASED = re.compile(r"\$\{\w+(\^\^|,,)\}")
-
-
-def transformed(text: str, expression: str) -> str | None:
-    """``${NAME:1:2}``, ``${NAME//a/b}``, ``${NAME^^}`` of a known text; None for what is not worked out here."""
-    part, change, cased = (form.fullmatch(expression) for form in (PART, REPLACED, CASED))
-    if part:
-        start = int(part[1])
-        start = max(len(text) + start, 0) if start < 0 else start
-        return text[start:] if part[2] is None else text[start : start + int(part[2])]
-    if change and not set("*?[") & set(change[2]):
-        pattern = re.sub(r"\\(.)", r"\1", change[2])
-        return replaced(text, pattern, (change[3] or "").strip("\"'"), -1 if change[1] == "//" else 1)
-    if cased:
-        return text.upper() if cased[1] == "^^" else text.lower()
-    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.launch.text.shell import parse
-from preflight.launch.text.syntax import calculated, cut, is_all, sequence, source, subscript, unquoted
+from preflight.launch.text.syntax import calculated, is_all, sequence, source, subscript, unquoted
 
 
 def part(text: str, kind: str):
@@ -51,24 +51,6 @@ def test_a_subscript_is_name_and_index(word, parts):
 def test_a_plain_name_has_no_index():
     """The empty text stands for none."""
     assert subscript(part("run ${a}", "variable_name")) == ("a", "")
-
-
-@pytest.mark.parametrize(
-    ("operator", "pattern", "expected"),
-    [
-        ("%", ".*", "n1.rack"),
-        ("%%", ".*", "n1"),
-        ("#", "*.", "rack.lan"),
-        ("##", "*.", "lan"),
-        ("%", ".org", "n1.rack.lan"),
-        ("#", "", "n1.rack.lan"),
-        ("##", "*", ""),
-        ("%", "[!x]", "n1.rack.la"),
-    ],
-)
-def test_a_pattern_is_cut_off_the_end_or_the_beginning(operator, pattern, expected):
-    """One sign cuts the shortest, two the longest; what does not fit is left whole."""
-    assert cut("n1.rack.lan", operator, pattern) == expected
 
 
 @pytest.mark.parametrize(
