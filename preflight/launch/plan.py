@@ -199,7 +199,7 @@ class Plan:
 
 # Who starts all nodes from one description of them: what numbers the nodes is judged where that is read.
 ADDRESS_OF_ENDPOINT = "the address of --rdzv_endpoint"
-OF_MANIFESTS = frozenset({"kubernetes", "skypilot", "azureml", "dstack", "beaker"})
+OF_MANIFESTS = frozenset({"kubernetes", "skypilot", "azureml", "dstack", "beaker", "batch"})
 STARTS_ALL = frozenset({"srun", "mpirun", "mpiexec", "pdsh", "clush", "ssh", "xargs", "parallel-ssh", "pssh"})
 STARTS_ALL |= {"jsrun", "blaunch", "pbsdsh", "pbs_tmrsh", "rsh", "qrsh"}
 

@@ -27,7 +27,19 @@ from preflight.launch.text.shell import (
 from preflight.launch.text.syntax import source
 
 # They hand a text to a shell: on another node, in a window, for every line of a list.
-HANDS_ON = REMOTE | {"tmux", "screen", "xargs", "su", "gcloud", "parallel", "docker", "podman", "nohup", "timeout"}
+HANDS_ON = REMOTE | {
+    "tmux",
+    "screen",
+    "xargs",
+    "su",
+    "gcloud",
+    "xpk",
+    "parallel",
+    "docker",
+    "podman",
+    "nohup",
+    "timeout",
+}
 BACKGROUND = ("redirected_statement", "pipeline", "list", "negated_command", "compound_statement", "subshell")
 RUNS_FILES = SHELLS | {"source", ".", "sbatch", "srun"}
 STARTS_MANY = frozenset({"srun", "mpirun", "mpiexec", "mpiexec.hydra", "jsrun", "aprun", "blaunch"})

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from preflight.launch.text import bash
 from preflight.launch.text.marks import Marks, is_firm, is_known, lined, plain, split_words, varies
 from preflight.launch.text.syntax import (
     TEXT_LIMIT,
     WORDS_LIMIT,
     calculated,
+    expanded,
     is_all,
     replaced,
     sequence,
@@ -340,7 +340,7 @@ class Scope:
             found = replaced(held.text, pattern, by, times) if is_plain else None
             return [found] if found is not None else [self._unknown(node)]
         if held and (is_firm(held.text) or (is_known(held.text) and operator in ("%", "%%", "#", "##"))):
-            found = bash.expanded(source(node), plain(held.text))
+            found = expanded(source(node), plain(held.text))
             return [found] if found is not None else [self._unknown(node)]
         return [self._unknown(node)]
 
