@@ -60,7 +60,7 @@ INSIDE = {
         ("plan",),
         ("text", "address", "seats", "containers"),
         ("launchers",),
-        ("resources", "schedulers", "slips"),
+        ("owners", "resources", "schedulers", "slips"),
         ("commands", "write"),
         ("manifests",),
         ("reading",),
