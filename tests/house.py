@@ -55,7 +55,7 @@ INSIDE = {
         ("plan",),
         ("text", "address", "seats", "containers"),
         ("launchers",),
-        ("resources", "schedulers", "slips"),
+        ("owners", "resources", "schedulers", "slips"),
         ("commands", "write"),
         ("manifests",),
         ("reading",),

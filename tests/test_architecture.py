@@ -227,7 +227,7 @@ POLLING = {
     "preflight/node/agent/lock.py",
     "preflight/node/calls/files.py",
     "preflight/node/calls/hanging.py",
-    "preflight/cli/submit.py",
+    "preflight/cli/rehearsal/submit.py",
     "preflight/node/calls/ranks.py",
     "preflight/node/calls/rehearse.py",
     "preflight/node/sources/shells.py",

@@ -219,6 +219,13 @@ def _train(words: argparse.Namespace) -> int:
 def _rehearse(words: argparse.Namespace) -> int:
     from preflight.cli.rehearse import rehearse
 
+    if words.rehearse[0] == "k8s" and len(words.rehearse) == 2:
+        from preflight.cli.rehearsal import pods
+
+        seconds = float(words.deadline) if words.deadline else None
+        return pods.rehearse(words.rehearse[1], out=words.out, logs=words.logs, seconds=seconds)
+    if words.out or words.logs:
+        raise UsageError("rehearse: --out and --logs are of `rehearse k8s FILE`")
     return rehearse(vars(words), _command())
 
 
@@ -345,6 +352,7 @@ VERBS = {
             "rehearse --hosts='node[1-2]' run.sh",
             "rehearse --hosts='node[1-2]' 'run.sh 0' 'run.sh 1'",
             "rehearse --hosts=slurm train.sbatch",
+            "rehearse k8s job.yaml",
         ),
     ),
     "facts": Verb(

@@ -31,7 +31,7 @@ def rehearse(values: Mapping[str, Any], command: tuple[str, ...]) -> int:
         return DECLINED
     scripts = scripts_of(values["rehearse"])
     if values["hosts"] == SLURM and "SLURM_JOB_ID" not in os.environ and not values["dry_run"]:
-        from preflight.cli.submit import submitted
+        from preflight.cli.rehearsal.submit import submitted
 
         if len(scripts) != 1 or not scripts[0].is_batch:
             raise UsageError("rehearse --hosts=slurm: without an allocation wanted one file with #SBATCH lines")

@@ -85,6 +85,11 @@ def words_of_rehearse(parser: argparse.ArgumentParser, verb: str) -> None:
     """What `rehearse` takes: scripts."""
     text = "The script, one for all nodes or one for each; with its words as one: 'run.sh 0'."
     parser.add_argument("rehearse", nargs="+", metavar="FILE", help=text)
+    group = parser.add_argument_group("k8s FILE (writes a manifest that rehearses, and contacts no cluster)")
+    text = "Where to write it; - is the standard output. Default: FILE's name with .rehearsal.yaml, here."
+    group.add_argument("--out", metavar="OUT", help=text)
+    text = "What `kubectl logs --prefix` of its pods printed, to be judged; - is the standard input."
+    group.add_argument("--logs", metavar="LOG", help=text)
     add_options(parser, verb)
     _add_verbosity(parser)
 

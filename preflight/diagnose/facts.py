@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from re import Match
 
+from preflight.diagnose.ends import falls
 from preflight.diagnose.found import Hang, Job
 from preflight.diagnose.prefix import Line
 from preflight.diagnose.recorder import Call, hang_of
@@ -21,6 +22,9 @@ PATTERNS = (
     ("bootstrap", r"bootstrap ?: using (?:\[0\])?([^\s:]+):([0-9a-f.:]+)"),
     ("adapters", r"net/(\w+) ?: using (.*)"),
     ("network", r"using network (\S.*)"),
+    ("provider", r"selected provider is (\w+)(?:, fabric is [^(]*)? ?\(found (\d+) nics?\)"),
+    ("plugin_asked", r"nccl_net(?:_plugin)? set by environment to (\S.*?)\.?$"),
+    ("plugin_lost", r"net/plugin ?: (?:could not find|failed to (?:find|open|load))\W* (.*?)\.?$"),
     ("channel", r"channel \d+(?:/\d+)? : .* via (\S+)"),
     ("ring", r"ring \d+(?:/\d+)? : .* via (\S+)"),
     ("nccl", r"nccl version (\d[\w.+-]*)"),
@@ -87,6 +91,7 @@ PATTERNS = (
     ("stalled_rank", r"(?:^|[ >:])(\d+): \[.*\ballreduce\b"),
     ("stalled_rank", r"(?:^|[ >:])(\d+): \[.*\bbroadcast\b"),
     ("stalled_rank", r"(?:^|[ >:])(\d+): \[.*\ballgather\b"),
+    *falls.PATTERNS,
 )
 
 
@@ -110,6 +115,8 @@ class Facts:
     interfaces: dict[str, dict[str, None]] = field(default_factory=dict)
     networks: dict[str, None] = field(default_factory=dict)
     transports: Counter[str] = field(default_factory=Counter)
+    falls: falls.Falls = field(default_factory=falls.Falls)  # the ends that launchers saw
+    plugins: dict[str, dict[str, None]] = field(default_factory=dict)  # of NCCL: "plugin_asked" for, and "plugin_lost"
     versions: dict[str, dict[str, None]] = field(default_factory=dict)
     exits: dict[int, str] = field(default_factory=dict)
     timeouts: dict[int, tuple[int, str, int]] = field(default_factory=dict)
@@ -160,6 +167,12 @@ class Facts:
             self.transports[found[1].upper()] += 1
         elif name == "network":
             _add(self.networks, found[1].strip())
+        elif name == "provider":
+            _add(self.networks, said("{provider} ({adapters} adapters)", found[1], int(found[2])))
+        elif name.startswith("fell"):
+            self.falls.take(name, found, line)
+        elif name.startswith("plugin_"):
+            _add(self.plugins.setdefault(name, {}), found[1])
         elif name in {"nccl", "torch"}:
             _add(self.versions.setdefault(name, {}), found[1])
         else:

@@ -12,7 +12,7 @@ from preflight.said import said
 # Causes that end no job and make it slow.
 SLOWING = frozenset(
     (
-        *("gpu-thermal", "rdma-no-device", "rdma-peer-memory"),
+        *("gpu-thermal", "rdma-no-device", "rdma-peer-memory", "nccl-plugin-lost"),
         *("sharp-manager", "sharp-resources", "sharp-ports", "sharp-failure"),
     )
 )
@@ -38,7 +38,8 @@ class Finding:
     ``survived`` tells that the training went on after the last of them, ``is_after_end`` that it had ended well before
     the first of them, ``is_aftermath`` that they then only tell how its processes went; ``is_parting`` that they do so
     after the program had saved its state, or left in order as it was asked to. ``is_warning`` tells that a library
-    only warned of it.
+    only warned of it, ``is_mild`` that torch's native code only warned of a peer that had left. ``later`` counts the
+    lines of progress after the last of them.
     """
 
     cause: Cause
@@ -51,6 +52,8 @@ class Finding:
     is_aftermath: bool = False
     is_parting: bool = False
     is_warning: bool = False
+    is_mild: bool = False
+    later: int = 0
     detail: str = ""
 
     @property

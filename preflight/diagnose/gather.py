@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from preflight.diagnose import recorder
-from preflight.diagnose.cause import Cause
+from preflight.diagnose.cause import Cause, Kind
 from preflight.diagnose.causes import CAUSES, SUBJECTS
 from preflight.diagnose.causes.collectives.nccl import WARNED
 from preflight.diagnose.ends.stages import PATTERNS as STAGES
@@ -54,6 +54,8 @@ OF_FILES = frozenset(("nfs-not-responding", "file-missing", "shared-index-race",
 MISCALLED = re.compile(
     r"missing \d+ required positional"
 )  # of a library's function it tells of versions, of the program's of itself
+# What torch's native code only warns of: a peer that has left, as jobs that ended well leave one after the other.
+MILD = re.compile(r"\b[WI]\d{3,4} [\d:.]+ (?:\d+ )?(?:socket|TCPStore|ProcessGroup\w*|Utils)\.\w+:\d+\]")
 BEGINNINGS = frozenset(("begun", "begun_on_node"))
 # What tells that a run is over: on all of its nodes, as a launcher prints what it then starts.
 OVER = frozenset(("rank-failed-elsewhere", "usage-error", *LIMITS, "preempted", "ended-from-outside", "session-hangup"))
@@ -194,6 +196,8 @@ class Gatherer:
         line = line_of(text, file=name)
         stream = f"{line.rank}/{line.node}"
         is_of_others = is_quoted(line.text)
+        if self.tracebacks.shows_code(stream, line):
+            found, facts, stages = [], [], []
         if found and (is_of_others or is_printed(line.text) or self.tracebacks.ends_nothing(stream, line)):
             found = []
         if found and self.tracebacks.compiles(stream):
@@ -225,7 +229,8 @@ class Gatherer:
         for cause, match in found:
             at = replace(evidence, node=named.get(cause.name, line.node))
             is_other = is_mail or is_cited(line.text[: max(0, len(line.text) - len(text) + match.start())])
-            self._add(cause, at, task=line.task, is_warning=is_of_driver, is_cited=is_other)
+            is_mild = cause.kind == Kind.CONSEQUENCE and MILD.search(text[:160]) is not None
+            self._add(cause, at, task=line.task, is_warning=is_of_driver, is_cited=is_other, is_mild=is_mild)
         if found and len(self.known) < 10_000:
             self.known.add((name, number))
         if is_traceback:
@@ -237,7 +242,9 @@ class Gatherer:
         names = tuple({cause.name: None for cause, _ in found})
         return names, not is_traceback and not passed and all(fact in REPEATED for fact, _ in facts)
 
-    def _add(self, cause: Cause, evidence: Evidence, *, task: int, is_warning: bool, is_cited: bool) -> None:
+    def _add(
+        self, cause: Cause, evidence: Evidence, *, task: int, is_warning: bool, is_cited: bool, is_mild: bool
+    ) -> None:
         seen = self.seen.get(cause.name)
         if seen is None:
             seen = self.seen[cause.name] = Seen(cause, len(self.seen))
@@ -248,6 +255,7 @@ class Gatherer:
             task=task,
             is_warning=is_warning,
             is_cited=is_cited,
+            is_mild=is_mild,
             has_ended=self.has_ended(evidence.file),
         )
 
@@ -319,6 +327,11 @@ class Gatherer:
         return max(self.progress.values(), default=0) >= WENT_ON
 
     @property
+    def fallen(self) -> frozenset[int]:
+        """The ranks that ended first, by what launchers saw."""
+        return self.facts.falls.first(several_a_task=self.several_a_task)
+
+    @property
     def most_runs(self) -> int:
         """How many runs stand in the file that has most of them."""
         return 1 + max(self.runs.values(), default=0)
@@ -371,6 +384,8 @@ class Gatherer:
                 is_aftermath=seen.is_parting and self._is_after_end(seen),
                 is_parting=self._has_parted(seen),
                 is_warning=seen.is_warning,
+                is_mild=seen.is_mild,
+                later=min(self._progress(file) - before for file, before in seen.progress.items()),
             )
             for seen in rows
         ]

@@ -19,6 +19,7 @@ STATEMENT = re.compile(r" {4,}(?:from [\w.]+ import|import|raise|except) ")
 # One of the settings that a line lists; with so many of them it prints a configuration.
 LISTED = re.compile(r"[\w'\"]+(?:=|: )[^,=:]{0,200}, ")
 MANY = 12
+RAISES = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception): ")  # which lists the settings that it tells of
 # What others said: prompts, completions and rewards of a model, messages that it answers, tests by their names, and
 # the lines of a difference.
 QUOTED = re.compile(
@@ -45,7 +46,7 @@ OPENED = re.compile(r"(?<!\w)'|'(?!\w)|[\"`]")
 HARMLESS = re.compile(r"\bras/\w+\.cc:\d+ nccl warn\b|failed to load image python extension")
 # A try that is no final word: another one follows.
 TRIED = re.compile(
-    r"\b(?:retry|retrying|retries|will restart|trying again|falling back|skipping|ignored)\b"
+    r"\b(?:retry|retrying|retries|will restart|trying again|falling back|skipping|ignored|willretry=1)\b"
     r"|\battempt \d+ ?(?:of|/) ?\d+",
     re.IGNORECASE,
 )
@@ -90,4 +91,4 @@ def is_printed(text: str) -> bool:
     bare = text.strip()
     if SETTING.fullmatch(bare) or NONE_COUNTED.fullmatch(bare) or STATEMENT.match(text):
         return True
-    return text.count(", ") >= MANY and len(LISTED.findall(text)) >= MANY
+    return text.count(", ") >= MANY and RAISES.match(text) is None and len(LISTED.findall(text)) >= MANY

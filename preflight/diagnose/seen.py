@@ -45,6 +45,7 @@ class Seen:
     is_tried: bool = True  # whether each line only tells of a try that another one follows
     is_warning: bool = True  # whether a library only warned of it
     is_cited: bool = True  # whether each line only quotes it, as it may quote another job
+    is_mild: bool = True  # whether each line is a warning of what follows a peer's end, be it a good one
     before_end: set[str] = field(default_factory=set)  # files in which a line came before the training had ended
 
     def come(self, file: str, node: str) -> None:
@@ -55,7 +56,15 @@ class Seen:
             waiting.clear()
 
     def take(
-        self, evidence: Evidence, progress: int, *, task: int, is_warning: bool, is_cited: bool, has_ended: bool
+        self,
+        evidence: Evidence,
+        progress: int,
+        *,
+        task: int,
+        is_warning: bool,
+        is_cited: bool,
+        is_mild: bool,
+        has_ended: bool,
     ) -> None:
         """Another line of it, after so many lines of progress; one that was told already counts once."""
         if self.evidence and self.evidence[-1].line == evidence.line and self.evidence[-1].file == evidence.file:
@@ -72,6 +81,7 @@ class Seen:
         self.is_tried = self.is_tried and TRIED.search(evidence.text) is not None
         self.is_warning = self.is_warning and is_warning
         self.is_cited = self.is_cited and is_cited
+        self.is_mild = self.is_mild and is_mild
         is_new = evidence.rank not in self.ranks or not self.evidence
         if len(self.evidence) < EVIDENCE and (is_new or not any(evidence.text == one.text for one in self.evidence)):
             self.evidence.append(evidence)

@@ -84,6 +84,7 @@ class Open:
     own: str = ""
     last: str = ""
     lines: int = 0
+    follows_frame: bool = False  # whether the line before named a place in a file: its statement comes
     is_at_the_end: bool = False
     compiles: bool = False  # whether a frame is of what compiles code and keeps it in a cache
     is_of_thread: bool = False
@@ -123,6 +124,14 @@ class Tracebacks:
         traceback = self.open.get(stream)
         return traceback is not None and bool(traceback.own) and traceback.own == traceback.last
 
+    def shows_code(self, stream: str, line: Line) -> bool:
+        """Whether a line is a statement that an open traceback shows: words of the program, not of a run."""
+        traceback = self.open.get(stream)
+        if traceback is None or not traceback.last:
+            return False
+        # Some prefixes take the indentation with them.
+        return line.text.startswith("    ") or (traceback.follows_frame and RAISED.match(line.text) is None)
+
     def ends_nothing(self, stream: str, line: Line) -> bool:
         """Whether a line is an exception that Python printed as a process ended anyway."""
         traceback = self.open.get(stream)
@@ -133,6 +142,7 @@ class Tracebacks:
         traceback = self.open[stream]
         traceback.lines += 1
         frame = FRAME.match(line.text)
+        traceback.follows_frame = frame is not None
         if frame:
             traceback.last = f"{frame[1]}:{frame[2]}"
             traceback.is_of_thread = traceback.is_of_thread or frame[3] == THREAD

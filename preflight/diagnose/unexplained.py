@@ -34,16 +34,18 @@ ERROR = re.compile(
 LEVEL = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")  # loggers write it in front of a line
 # A level below an error, as loggers write it, and counters and settings that only have the words.
 BELOW = re.compile(
-    r"\b(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?)\b|^[IW]\d{3,4} |\[[IW]\d* |\bwarning: |\bno errors?\b"
+    r"\b(?:INFO|DEBUG|TRACE|NOTICE|WARN(?:ING)?)\b|^[IW]\d{3,4} |\b[IW]\d{4} \d\d:\d\d:\d\d"
+    r"|\[[IW]\d* |\bwarning: |\bno errors?\b"
     r"|\b0 (?:errors?|failed|failures)\b|\b(?:errors?|fail\w*)\w*[=: ] ?(?:0|none|false)\b"
-    r"|^Exception (?:in thread|ignored)"
+    r"|^Exception (?:in thread|ignored|raised from \S+ at )"
     r"|\bnccl_\w+ set (?:by|to)\b|\bcurrent value: |\berrors?(?: rate)?\W{0,3}\d+\.\d"
     r"|\w[-_](?:error|failure|failed)(?:[-_]\w+)?\b",
     re.IGNORECASE,
 )
 # Errors that jobs run on after: of daemons of the node, of tools that try, of files that were only wished for.
 BENIGN = re.compile(
-    r"\bmlx5_cmd_out_err\b|\bunable to create tmpdir\b|\w+\.go:\d+\]|\bcontainerd\b|\bcni\b|\bkubelet\b"
+    r"^\s*frame #\d+: "
+    r"|\bmlx5_cmd_out_err\b|\bunable to create tmpdir\b|\w+\.go:\d+\]|\bcontainerd\b|\bcni\b|\bkubelet\b"
     r"|\bdependency resolver\b|\bgds_ds12\w*|\bunable to determine the binding\b|\bmetric_exporter\b|\bioctl\(req="
     r"|\bunable to register cu\w+ factory\b",
     re.IGNORECASE,
@@ -101,10 +103,11 @@ def _is_error(line: Line, text: str) -> bool:
         not (ERROR.search(line.text) or LEVEL.search(text))
         or CODE.match(line.text)
         or TRIED.search(text)
+        or BENIGN.search(line.text)
         or BENIGN.search(text)
     ):
         return False
-    if BELOW.search(text) and not NCCL_WARNS.search(text):
+    if (BELOW.search(text) or BELOW.search(line.text)) and not NCCL_WARNS.search(text):
         return False
     words = lowered.encode(errors="replace").split()
     return not (

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from preflight.diagnose.cause import Cause, Kind
+from preflight.diagnose.causes import SUBJECTS
 from preflight.diagnose.causes.collectives.nccl import WARNED
+from preflight.diagnose.derived.clocks import offsets
 from preflight.diagnose.derived.hangs import hang_text, placed, with_hang
 from preflight.diagnose.derived.joining import sizes, unjoined, with_awaited
+from preflight.diagnose.derived.plugins import lost_plugins
 from preflight.diagnose.derived.wording import BY_NAME, made
+from preflight.diagnose.ends.stages import Stage
 from preflight.diagnose.facts import Facts
 from preflight.diagnose.found import Diagnosis, Finding, Job
 from preflight.diagnose.gather import JOINING as MEETING
@@ -51,7 +56,11 @@ FOLLOWERS = {
     "not-all-joined": frozenset(("loopback-master",)),
 }
 JOINING = frozenset(("not-all-joined", "late-start", "store-wait-timeout", "rendezvous-connection"))
+REJOINING = MEETING | {"gloo-connect", "loopback-address", "loopback-master", "nccl-connect"}
+KILLED = "killed-by-signal-9"
 MET = MEETING | {"port-in-use"}  # what no rank suffers from that waits in a collective
+MISMATCHED = "nccl-mismatched-call"
+OF_NCCL = frozenset(cause.name for cause in SUBJECTS["nccl"])
 PLACED_BY_PYTHON = frozenset(("syntax-error", "assertion"))
 
 
@@ -59,7 +68,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     """The diagnosis of everything that was gathered."""
     job = replace(gathered.facts.job(), has_ended=any(map(gathered.has_ended, gathered.files)), runs=gathered.most_runs)
     findings = gathered.findings()
-    findings += _derived(gathered.facts, job)
+    findings += _derived(gathered.facts, job, findings)
     findings += _standstill(gathered, findings)
     lost = placed(findings, gathered.facts, job, has_progress=gathered.has_worked)
     if lost:  # whoever waits in a collective has found the others
@@ -70,21 +79,23 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     raised = _unknown_exception(gathered)
     if raised is not None:
         findings = [*(one for one in findings if one.evidence[0].line or one.cause.name != "not-all-joined"), raised]
-    findings = _warned_of(_in_time(findings))
+    findings = _warned_of(_in_time(findings, offsets(gathered.recent)))
     findings = [
         _as_echo(one) if _was_left_over(one, findings) or _followed(one, findings[:number]) else one
         for number, one in enumerate(findings)
     ]
-    findings = before_the_limit(findings)
+    findings = _rejoined(_outlived(before_the_limit(findings), gathered))
     names = {finding.cause.name for finding in findings}
     graded = [(_grade(finding, names), finding) for finding in findings]
     if job.hang is not None and job.hang.missing and all(grade < Kind.SUSPICION for grade, _ in graded):
         # no other cause is known, but the rank that the others waited for is
         graded = [(Kind.SUSPICION if f.cause.name == "collective-timeout" else grade, f) for grade, f in graded]
+    if gathered.has_worked and all(one.is_mild for grade, one in graded if grade >= Kind.CONSEQUENCE):
+        graded = [(Kind.NOTE, one) for _, one in graded]
     best = max((grade for grade, _ in graded), default=Kind.NOTE)
     causes: tuple[Finding, ...] = ()
     if best >= Kind.SUSPICION:
-        first = _first(_own([finding for grade, finding in graded if grade == best]))
+        first = _first(_own([finding for grade, finding in graded if grade == best]), gathered.fallen)
         causes = (
             _with_place(with_awaited(_with_warning(with_hang(first, job), findings), gathered.facts), gathered),
             *_beside(first, [f for grade, f in graded if grade == best]),
@@ -110,12 +121,15 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     )
 
 
-def _in_time(findings: list[Finding]) -> list[Finding]:
-    """The findings in order: by line within one file; between several by time, where every line has one."""
+def _in_time(findings: list[Finding], ahead: Mapping[str, float]) -> list[Finding]:
+    """The findings in order: by line within one file; between several by time, where every line has one.
+
+    ``ahead`` are the seconds that the clocks of files are ahead.
+    """
     if _is_one_file(findings):
         return sorted(findings, key=lambda finding: finding.evidence[0].line)
     if _has_times(findings):
-        return sorted(findings, key=lambda finding: finding.evidence[0].seconds)
+        return sorted(findings, key=lambda one: one.evidence[0].seconds - ahead.get(one.evidence[0].file, 0.0))
     return findings
 
 
@@ -155,7 +169,7 @@ def _was_left_over(finding: Finding, findings: list[Finding]) -> bool:
     """Whether a launcher killed what was left after it had begun to end the job: no word of what ended it."""
     first = finding.evidence[0]
     return (
-        finding.cause.name == "killed-by-signal-9"
+        finding.cause.name == KILLED
         and LEFT_OVER.search(first.text) is not None
         and any(
             other.cause.name in ENDINGS
@@ -172,6 +186,40 @@ def _followed(finding: Finding, before: list[Finding]) -> bool:
         one.cause.name in FOLLOWERS.get(finding.cause.name, ()) and not one.survived and not one.is_aftermath
         for one in before
     )
+
+
+def _outlived(findings: list[Finding], gathered: Gatherer) -> list[Finding]:
+    """What some steps followed is no more than a remark where another failure has none after it."""
+    has_killed = gathered.facts.falls.has_killed_first
+    last = [
+        one
+        for one in findings
+        if not one.later
+        and not (one.survived or one.is_after_end)
+        and (
+            one.cause.name == "program-error"
+            or (one.cause.kind == Kind.CAUSE and one.cause.weight >= STRONG)
+            or (one.cause.name == KILLED and has_killed)
+        )
+    ]
+    return [replace(one, survived=True) if last and _is_remark(one) else one for one in findings]
+
+
+def _is_remark(finding: Finding) -> bool:
+    """Whether a program may have caught and printed it: without one of them ranks make one more step at most."""
+    return finding.later > 1 and finding.cause.kind >= Kind.SUSPICION and finding.cause.weight < STRONG + 3
+
+
+def _rejoined(findings: list[Finding]) -> list[Finding]:
+    """The findings; that ranks do not find each other again after steps and a failure follows from that failure."""
+    found: list[Finding] = []
+    has_failed = False
+    for one in findings:
+        is_again = one.cause.name in REJOINING and one.evidence[0].stage >= Stage.RUNNING
+        found.append(_as_echo(one) if is_again and has_failed else one)
+        is_failure = one.cause.kind >= Kind.SUSPICION and one.cause.name not in REJOINING
+        has_failed = has_failed or (is_failure and not one.survived)
+    return found
 
 
 def _standstill(gathered: Gatherer, findings: list[Finding]) -> list[Finding]:
@@ -205,15 +253,19 @@ def _grade(finding: Finding, among: AbstractSet[str] = frozenset()) -> int:
     return finding.cause.kind
 
 
-def _first(findings: list[Finding]) -> Finding:
-    """The finding that explains the others: the earliest of those with much weight, else of all."""
+def _first(findings: list[Finding], fallen: AbstractSet[int]) -> Finding:
+    """The finding that explains the others: the earliest of those with much weight, else of all.
+
+    What is told of ``fallen``, the ranks that the launcher saw end first, counts as earlier than what others print.
+    """
     heaviest = max(finding.cause.weight for finding in findings)
     if heaviest >= STRONG:
         findings = [finding for finding in findings if finding.cause.weight >= STRONG]
     hardware = [finding for finding in findings if finding.cause.weight >= STRONG + 3]
     chosen = hardware or findings
     if heaviest >= STRONG:
-        return chosen[0]
+        own = [one for one in chosen if not fallen.isdisjoint(one.ranks)] if chosen[0].ranks else []
+        return (own or chosen)[0]
     return max(chosen, key=lambda finding: finding.cause.weight)
 
 
@@ -250,6 +302,9 @@ def _unknown_exception(gathered: Gatherer) -> Finding | None:
     dry = [raised for raised in ending if raised.kind == OUT_OF_DATA]
     if not own and not dry:
         return None
+    fallen = gathered.fallen
+    if fallen:  # it is stable: those of which no line names a rank stay first
+        own.sort(key=lambda raised: raised.evidence.rank >= 0 and raised.evidence.rank not in fallen)
     # torch wraps what a data loader or a replica raised, and prints it below.
     first = next((raised for raised in own if not raised.message.startswith("Caught ")), (own or dry)[0])
     same = [raised for raised in ending if raised.kind == first.kind]
@@ -281,20 +336,23 @@ def _exception(raised: Raised) -> Cause:
     )
 
 
-def _derived(facts: Facts, job: Job) -> list[Finding]:
+def _derived(facts: Facts, job: Job, findings: list[Finding]) -> list[Finding]:
     """Causes that no single line shows: calls that do not match, versions that differ."""
     found = []
     hang = job.hang
     if hang is not None and hang.mismatch:
         detail = said("at number {sequence} of the sequence: {mismatch}", hang.sequence, hang.mismatch)
-        found.append(made("nccl-mismatched-call", detail))
+        found.append(made(MISMATCHED, detail))
     elif hang is not None and (facts.calls or facts.unjoined):
         found.append(made("collective-timeout", hang_text(hang)))
     found += unjoined(facts)
-    nccl = job.versions.get("nccl", ())
-    if len(nccl) > 1 and (hang is not None or facts.exits):
+    # The errors of torch leave out for which CUDA it was built.
+    nccl = tuple(dict.fromkeys(version.partition("+")[0] for version in job.versions.get("nccl", ())))
+    failed = [one.cause for one in findings if one.cause.kind >= Kind.CONSEQUENCE and not one.survived]
+    others = [one for one in failed if one.kind == Kind.CAUSE and one.weight >= STRONG and one.name != MISMATCHED]
+    if len(nccl) > 1 and not others and (hang is not None or any(one.name in OF_NCCL for one in failed)):
         found.append(made("nccl-version-mismatch", said("NCCL {nccl} in one run", " and ".join(nccl))))
-    return found
+    return [*found, *lost_plugins(facts)]
 
 
 def _with_place(finding: Finding, gathered: Gatherer) -> Finding:

@@ -14,7 +14,7 @@ from preflight.launch.launcher import PYTHON, Launcher
 from preflight.launch.launchers import ROWS
 from preflight.launch.launchers.mpirun import command as mpirun
 from preflight.launch.launchers.slurm import with_step
-from preflight.launch.plan import Hostfile, Plan, Slurm
+from preflight.launch.plan import Handed, Hostfile, Plan, Slurm
 from preflight.launch.schedulers.mpi import stays_behind
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import UNKNOWN_MARK, Marks, is_firm, is_known
@@ -179,7 +179,12 @@ def _plan_at(command: Command, context: Context, names: list[str], place: int) -
     if plan is not None:
         context.problems.extend(reader.problems)
         context.problems.extend(stays_behind(plan, command.variables))
+        plan = replace(plan, words=tuple(map(_handed, command.words[after:])))
     return plan
+
+
+def _handed(word: Word) -> Handed:
+    return Handed(UNKNOWN_MARK.sub("1", word.plain), word.line, is_known(word.text))
 
 
 def _launcher_at(names: list[str]) -> tuple[Read, int] | None:

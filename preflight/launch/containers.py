@@ -81,7 +81,10 @@ def run_of(wrapper: tuple[str, ...], file: str, line: int) -> Container | None:
         ipc=last("--ipc"),
         is_privileged="--privileged" in options,
         locks_memory=any(limit.startswith("memlock") for limit in limits) or bool({"IPC_LOCK", "ALL"} & set(rights)),
-        has_gpus="--gpus" in options or last("--runtime") == "nvidia" or names[place] == "nvidia-docker",
+        has_gpus="--gpus" in options
+        or last("--runtime") not in ("", "runc")
+        or names[place] == "nvidia-docker"
+        or any("infiniband" not in device for device in options.get("--device", [])),
         devices=tuple(word for name in ("--device", "-v", "--volume", "--mount") for word in options.get(name, [])),
         variables={name: value for name, equals, value in pairs if equals},
         taken_along=tuple(name for name, equals, _ in pairs if not equals),

@@ -67,6 +67,15 @@ class Unset:
 
 
 @dataclass(frozen=True)
+class Handed:
+    """A word that a launcher is handed; where a part of it is not known, a stand-in is in its place."""
+
+    text: str
+    line: int
+    is_known: bool
+
+
+@dataclass(frozen=True)
 class Plan:
     """One launch as a file tells it. ``start`` says what runs it: each node by hand, or one command for all of them."""
 
@@ -104,6 +113,7 @@ class Plan:
     command: str = ""
     folder: str = ""  # where it is started, in full; "" where the script does not say
     config: str = ""  # the text of the accelerate file behind it
+    words: tuple[Handed, ...] = ()  # all that the launcher is handed
     unset: tuple[Unset, ...] = ()  # what it takes from variables that nothing is known to set
 
     def setting(self, name: str) -> Any:
@@ -189,7 +199,7 @@ class Plan:
 
 # Who starts all nodes from one description of them: what numbers the nodes is judged where that is read.
 ADDRESS_OF_ENDPOINT = "the address of --rdzv_endpoint"
-OF_MANIFESTS = frozenset({"kubernetes", "skypilot", "azureml", "dstack", "beaker"})
+OF_MANIFESTS = frozenset({"kubernetes", "skypilot", "azureml", "dstack", "beaker", "batch"})
 STARTS_ALL = frozenset({"srun", "mpirun", "mpiexec", "pdsh", "clush", "ssh", "xargs", "parallel-ssh", "pssh"})
 STARTS_ALL |= {"jsrun", "blaunch", "pbsdsh", "pbs_tmrsh", "rsh", "qrsh"}
 
@@ -282,6 +292,12 @@ class LaunchFiles:
         known = any(not plan.is_opaque or plan.says_something for plan in self.plans)
         reported = any(map(is_of_a_job, (name for _, values in self.variables for name in values)))
         return known or reported or bool(self.hostfiles) or any(config.says_something for config in self.batches)
+
+    @property
+    def script_texts(self) -> Mapping[str, str]:
+        """The shell scripts among them, as they were given."""
+        names = {script.marks.file for script in self.scripts}
+        return {name: text for name, text in self.texts.items() if name in names}
 
     @property
     def unjudged(self) -> tuple[Skip, ...]:

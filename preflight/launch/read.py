@@ -9,9 +9,9 @@ from dataclasses import replace
 from preflight.launch.launchers.accelerate.command import config_plan
 from preflight.launch.launchers.mpirun.command import is_a_list, reads_alone
 from preflight.launch.plan import LaunchFiles, Skip
+from preflight.launch.reading import makefile, units
 from preflight.launch.reading.bundle import Bundle, expanded, meant, read_file
 from preflight.launch.reading.files import take, take_asked, unread
-from preflight.launch.reading.makefile import as_script, is_makefile
 from preflight.launch.reading.named import of_other_machines
 from preflight.launch.reading.scripts import judge_scripts
 from preflight.launch.reading.unset import with_unset
@@ -35,7 +35,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
     bundle = Bundle(dict(texts), dict(texts))
     scripts: list[str] = []
     for name in texts:
-        texts[name] = text = meant(bundle, name, as_script(texts[name]) if is_makefile(name) else texts[name])
+        texts[name] = text = meant(bundle, name, _as_script(name, texts[name]))
         if take_asked(bundle, name, text) == "shell":
             if is_too_deep(text):
                 raise UsageError(said("{name}: nested too deep", name))
@@ -73,3 +73,15 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         tuple(bundle.scripts),
         raw,
     )
+
+
+def _as_script(name: str, text: str) -> str:
+    """The commands of a file that make or systemd runs; any other as it is."""
+    if makefile.is_makefile(name):
+        return makefile.as_script(text)
+    return units.as_script(text) if units.is_unit(text) else text
+
+
+def scripts_of_bash(files: LaunchFiles) -> dict[str, str]:
+    """The given files that bash itself reads."""
+    return {name: text for name, text in files.script_texts.items() if _as_script(name, text) == text}

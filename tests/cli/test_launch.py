@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from preflight.cli import main
+from preflight.cli import launch, main
 from preflight.cli.launch import unreadable
 from preflight.testing import healthy
 from tests.launch.files import written
@@ -28,6 +28,7 @@ def run(tmp_path, monkeypatch, capsys) -> Callable[..., Done]:
     """Run a command line in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    monkeypatch.setattr(launch, "ask", lambda *_: ())  # its own tests ask torch, which takes seconds to import
 
     def call(*words: str) -> Done:
         code = main.run(list(words))

@@ -353,3 +353,100 @@ def test_what_says_why_comes_before_what_only_says_that(cause, why, that):
         named = [one.cause.name for one in (*found.causes, *found.consequences)]
         assert named[0] == cause
         assert len(named) > 1
+
+
+def test_the_version_that_an_error_names_is_not_another_one():
+    """NCCL's own line says for which CUDA it was built, torch's error does not: no difference between ranks."""
+    lines = [
+        "n1:7:7 [0] NCCL INFO NCCL version 2.26.2+cuda12.4",
+        "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "[rank1]: torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:317, remote process exited or there was a network error, NCCL version 2.26.2",
+        "  host      : n1",
+        "  rank      : 0 (local_rank: 0)",
+        "  exitcode  : 1 (pid: 3312)",
+    ]
+    found = diagnose(lines)
+    assert found.causes[0].cause.name == "gpu-out-of-memory"
+
+
+def test_two_versions_of_nccl_are_the_cause_where_nccl_failed():
+    """And only there: what a rank lacks memory for has nothing to do with them."""
+    lines = ["n1:7:7 [0] NCCL INFO NCCL version 2.26.2+cuda12.4", "n2:7:7 [0] NCCL INFO NCCL version 2.21.5+cuda12.4"]
+    truncated = "n1:7:9 [0] bootstrap.cc:232 NCCL WARN Message truncated : received 1024 bytes instead of 256"
+    assert diagnose([*lines, truncated]).causes[0].cause.name == "nccl-version-mismatch"
+    memory = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    assert diagnose([*lines, memory]).causes[0].cause.name == "gpu-out-of-memory"
+
+
+def test_an_error_that_lists_many_settings_is_no_printed_configuration():
+    """torch names every property of a tensor when ranks call different collectives."""
+    options = "dtype=float (default), device=cuda, layout=Strided (default), requires_grad=false (default), pinned_memory=false (default), memory_format=(nullopt)"
+    call = f"CollectiveFingerPrint(SequenceNumber=218, OpType=ALLREDUCE, TensorShape=[1], TensorDtypes=Long, TensorDeviceTypes=TensorOptions({options}))"
+    line = f"[rank1]: RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: {call}, but Rank 0 is running collective: {call}."
+    assert diagnose([line]).causes[0].cause.name == "nccl-mismatched-call"
+
+
+TRACE = (
+    "[rank1]: Traceback (most recent call last):",
+    '[rank1]:   File "/job/train.py", line 9, in write',
+    "[rank1]: OSError: [Errno 28] No space left on device",
+    "",
+    "[rank1]: During handling of the above exception, another exception occurred:",
+    "",
+    "[rank1]: Traceback (most recent call last):",
+    '[rank1]:   File "/job/train.py", line 34, in <module>',
+    "[rank1]:     steps(); logging.info('training finished'); print('RuntimeError: CUDA out of memory')",
+    '[rank1]:   File "/job/train.py", line 15, in steps',
+    "[rank1]:     save()",
+    "[rank1]: OSError: [Errno 28] No space left on device",
+)
+STEPS = tuple(f"step {n} loss 2.{n}" for n in range(1, 9))
+CAUGHT = (
+    "Traceback (most recent call last):",
+    '  File "/job/train.py", line 38, in read',
+    "    torch.ones(2, 3) @ torch.ones(4, 5)",
+    "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)",
+)
+
+
+def test_the_program_that_a_traceback_shows_tells_nothing_of_the_run():
+    """Its statements hold the words of a good end, and those of another failure; ranks that end for it show them too."""
+    others = [line.replace("[rank1]", "[rank0]") for line in TRACE[:-1]]
+    found = diagnose([*STEPS, *TRACE, *others, "[rank0]: RuntimeError: Connection closed by peer [127.0.0.1]:7350"])
+    assert [one.cause.name for one in found.causes] == ["disk-full"]
+    assert found.outcome.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("last", "cause"),
+    [
+        (("[rank1]: LookupError: odd sample",), "program-error"),
+        (("[rank1]: OSError: [Errno 28] No space left on device",), "disk-full"),
+        (("E1127 23:52:29.031000 7 api.py:1002] failed (exitcode: -9) local_rank: 0 (pid: 12)",), "killed-by-signal-9"),
+    ],
+)
+def test_what_some_steps_followed_is_a_remark_beside_what_none_followed(last, cause):
+    """A program printed what it had caught, and failed two steps later."""
+    found = diagnose([*STEPS[:4], *CAUGHT, *STEPS[4:6], *last])
+    assert [one.cause.name for one in found.causes] == [cause]
+    assert diagnose([*STEPS[:4], *CAUGHT, *STEPS[4:6]]).causes[0].cause.name == "wrong-shape"
+
+
+def test_ranks_that_do_not_find_each_other_again_follow_from_what_failed_before():
+    """A restart comes after it."""
+    killed = "E1127 23:52:29.031000 7 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -9) local_rank: 0 (pid: 12)"
+    again = "RuntimeError: Gloo connectFullMesh failed with [pair.cc:152] timed out connecting: SO_ERROR: Connection refused, remote=[127.0.0.1]:1"
+    assert diagnose([*STEPS, killed, again]).causes[0].cause.name == "killed-by-signal-9"
+    assert diagnose([again]).causes[0].cause.name != "killed-by-signal-9"
+
+
+def test_a_warning_that_a_peer_has_left_is_no_failure_after_steps():
+    """As the ranks and agents of a job that ended well leave one after the other; without any step it is all that is known."""
+    lines = [
+        "[W1127 23:52:34.933601793 TCPStore.cpp:115] [c10d] recvVector failed on SocketImpl(fd=3, addr=[n1]:28388, remote=[n2]:30345): Failed to recv, got 0 bytes. Connection was likely closed.",
+        "Exception raised from recvBytes at /torch/csrc/distributed/c10d/Utils.hpp:787 (most recent call first):",
+        "W1127 23:52:34.262000 6 torch/distributed/elastic/rendezvous/dynamic_rendezvous.py:1298] The node 'n1_6_0' has failed to shutdown the rendezvous 'none' due to an error of type RendezvousConnectionError.",
+    ]
+    assert diagnose([*STEPS, *lines]).outcome.exit_code == 3
+    assert diagnose(lines).has_failed
+    assert diagnose([*STEPS, *lines, *TRACE]).causes[0].cause.name == "disk-full"

@@ -239,7 +239,7 @@ FAULTS = {
     "a network of its own on one node": Fault(
         PLAIN.replace("python train", on_node2("exec unshare -n python train.py") + "python train"),
         (TRAINING, "fail", ("node2",)),
-        ("node2",),
+        ("the ranks on node2 are in a network of their own", "there is no way to"),
     ),
     "a module that one node lacks": Fault(
         PLAIN.replace("python train", "python -m trainer.main #"),

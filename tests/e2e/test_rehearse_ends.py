@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -45,25 +46,27 @@ def started(lab, folder, text):
     script = str(folder / write(folder, text))
     argv = [sys.executable, "-m", "preflight", "rehearse", "--hosts=node[1-2]", f"--python={sys.executable}"]
     argv += [f"--report-dir={folder}/report", script]
-    return lab.start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    root = str(Path(__file__).parents[2])
+    return lab.start(argv, env={"PYTHONPATH": root}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def ends(lab, folder, text, *, moment, number):
-    """The signal at this moment leaves nothing after 5 s, beside the time that a lost link takes to be noticed."""
+    """The signal at this moment leaves nothing after 5 s -> the exit code, and the seconds until nothing was left."""
     before = lab.residue()
     controller = started(lab, folder, text)
     time.sleep(moment)
     controller.send_signal(number)
     code = controller.wait(30)
+    ended = time.monotonic()
     assert lab.left_since(before, patience_s=5) == {}
-    return code
+    return code, time.monotonic() - ended
 
 
 @pytest.mark.parametrize("moment", [1.0, 3.0, 6.0, 12.0])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_rehearsal_that_is_ended_leaves_nothing(lab, folder, moment, number):
     """Killed, or stopped by its user, before and after the ranks have come."""
-    code = ends(lab, folder, TORCHRUN, moment=moment, number=number)
+    code, _ = ends(lab, folder, TORCHRUN, moment=moment, number=number)
     assert code in (-signal.SIGKILL, -signal.SIGINT, 130, 0)  # before its own handler is there, INT ends it too
 
 
@@ -86,8 +89,11 @@ def test_a_cut_link_leaves_nothing(lab, folder):
 
 
 @pytest.mark.long
-def test_at_forty_moments_nothing_is_left(lab, folder):
-    """Any moment may be the last one."""
+@pytest.mark.parametrize(("text", "longest"), [(TORCHRUN, LONGEST), (STUBBORN, 8.0)], ids=["torchrun", "stubborn"])
+def test_at_forty_moments_nothing_is_left(lab, folder, text, longest):
+    """Any moment may be the last one, for a script that ignores TERM too."""
     rng = random.Random(7)
-    for _ in range(40):
-        ends(lab, folder, TORCHRUN, moment=rng.uniform(0.5, LONGEST), number=signal.SIGKILL)
+    found = [ends(lab, folder, text, moment=rng.uniform(0.5, longest), number=signal.SIGKILL) for _ in range(40)]
+    killed = sum(code == -signal.SIGKILL for code, _ in found)
+    print(f"{killed} killed, nothing left after {max(s for _, s in found):.1f} s at most", file=sys.stderr)
+    assert killed > 30  # the others had come to their end before

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -141,14 +143,28 @@ def test_a_limit_of_the_batch_shell_alone_is_named(cluster, folder):
     assert [row[:3] for row in rehearsed.bad()] == [("limits_hold_inside_the_job", "fail", ("node2",))]
 
 
-@pytest.mark.parametrize("moment", [2.0, 6.0, 12.0])
-def test_a_killed_controller_leaves_no_job_and_no_step(cluster, folder, moment):
-    """While the job waits, while its ranks come, while they train."""
+def killed(cluster, folder, moment):
+    """The controller is killed at that moment, and nothing is left -> its exit code."""
     before = cluster.lab.residue()
     (folder / "train.sbatch").write_text(BY_TORCHRUN.replace("{partition}", "debug"))
     words = ["preflight", "rehearse", "--hosts=slurm", f"--python={sys.executable}", "train.sbatch"]
     controller = cluster.lab.start(words, env=cluster.variables(), cwd=folder, stdout=subprocess.DEVNULL)
     time.sleep(moment)
     controller.kill()
-    controller.wait(10)
+    code = controller.wait(10)
     nothing_is_left(cluster, before)
+    return code
+
+
+@pytest.mark.parametrize("moment", [2.0, 6.0, 12.0])
+def test_a_killed_controller_leaves_no_job_and_no_step(cluster, folder, moment):
+    """While the job waits, while its ranks come, while they train."""
+    killed(cluster, folder, moment)
+
+
+@pytest.mark.long
+def test_at_forty_moments_no_job_and_no_step_is_left(cluster, folder):
+    """Any moment may be the last one."""
+    rng = random.Random(11)
+    codes = [killed(cluster, folder, rng.uniform(0.5, 14.0)) for _ in range(40)]
+    assert codes.count(-signal.SIGKILL) > 30  # the others had come to their end before

@@ -18,18 +18,36 @@ PATTERNS = (
     r"exit string: WORDS \(signal",  # MPICH
     r"srun: error: (?P<node>[\w.-]+): tasks? [\d,-]+: (?:WORDS|exited with exit code CODE)\b",
     r"line \d+: +\d+ WORDS\b",  # a shell that started it
+    r"\bexitcode=-NAME\b",  # multiprocessing
+    r"exit codes of the workers are .*\bNAME\(-NUMBER\)",  # joblib
+)
+CRASHES = (
+    r"fatal python error: WORDS\b",  # faulthandler
+    r"caught signal NUMBER \(WORDS",  # UCX
+    r"caught error: WORDS \(",  # MVAPICH
+    r"\] signal: WORDS \(NUMBER\)",  # Open MPI
+    r"WORDS \(core dumped\)",  # a shell
+    r"\bNAME received at time=",  # Abseil, in Ray and TensorFlow
 )
 
 
 def ended_by(number: int, name: str, words: str) -> tuple[str, ...]:
     """Patterns for the signal with that number, its name and the words of strsignal(3), all in lower case."""
+    return _filled(PATTERNS, number, name, words)
+
+
+def crashed_by(number: int, name: str, words: str) -> tuple[str, ...]:
+    """The same for a signal that a fault of the process itself raises, which a library or a shell reports as well."""
+    return (*ended_by(number, name, words), *_filled(CRASHES, number, name, words))
+
+
+def _filled(patterns: tuple[str, ...], number: int, name: str, words: str) -> tuple[str, ...]:
     places = {
         "CODE": rf"(?:-{number}|{FROM_A_SHELL + number})",
         "NUMBER": str(number),
         "NAME": name,
         "WORDS": words,
     }
-    patterns: tuple[str, ...] = PATTERNS
     for place, filled in places.items():
         patterns = tuple(pattern.replace(place, filled) for pattern in patterns)
     return patterns

@@ -6,13 +6,17 @@ from preflight.facts.results.measured import Measured
 
 
 class Cause(Measured, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that does not hold, with its nodes and the line of the script: `about` is a word of ABOUT."""
+    """Something that does not hold, with its nodes and the line of the script: `about` is a word of ABOUT.
+
+    `names` are the variables, options and programs that it is about, as they are written.
+    """
 
     about: str
     nodes: tuple[str, ...]
     message: str
     fix: str = ""
     where: tuple[tuple[str, int], ...] = ()
+    names: tuple[str, ...] = ()
     is_advisory: bool = False
     is_unmeasured: bool = False
 

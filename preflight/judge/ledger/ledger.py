@@ -87,6 +87,17 @@ class Ledger:
         self._recorded.extend(counting)
         return counting
 
+    def take_back(self, finding: Finding) -> None:
+        """Take a finding out whose cause another one tells, and with it what was expected of its cells."""
+        self._recorded.remove(finding)
+        left = self._left(finding.check) - {*finding.nodes}
+        expected = self.expected[finding.check] - {*finding.nodes}
+        if expected:
+            self.expected[finding.check], self._open[finding.check] = expected, left
+        else:
+            del self.expected[finding.check]
+            self._open.pop(finding.check, None)
+
     def _left(self, check: str) -> set[str]:
         """The nodes that a check has no verdict of."""
         return self._open[check] if check in self._open else set(self.expected.get(check, ()))

@@ -85,6 +85,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "options_stand_before_the_program": ("fail",),
     "outside_variables_are_set": ("fail", "warn"),
     "own_addresses_differ": ("fail",),
+    "owner_accepts_it": ("fail",),
     "packages_are_there": ("fail",),
     "parallelism_fits_num_processes": ("fail",),
     "paths_are_on_every_node": ("fail",),
@@ -131,7 +132,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "tasks_are_counted_once": ("fail",),
     "tensor_parallel_stays_in_a_node": ("warn",),
     "torchrun_is_forced": ("warn",),
-    "values_are_allowed": ("fail",),
+    "values_are_allowed": ("fail", "warn"),
     "variables_are_assigned": ("fail",),
     "variables_are_exported": ("fail", "warn"),
     "variables_are_set": ("fail", "warn"),
@@ -184,6 +185,11 @@ TEXTS: Mapping[str, str] = {
         "A variable that a start reads is set: by the script, a given file, the launcher, the scheduler or "
         "the platform.\n\n"
         "One that nothing sets is empty: the start stops, or every node takes itself for rank 0's."
+    ),
+    "owner_accepts_it": (
+        "The parser that will read a command line or a configuration takes it: that of the installed torch, "
+        "accelerate, DeepSpeed, transformers, hydra or Ray, and bash's.\n\n"
+        "It is asked where the job's Python has it, in a process of its own that starts nothing."
     ),
     "policies_let_pods_talk": "The network policies of a manifest let the pods of the job reach each other.",
     "placeholders_are_filled_in": (

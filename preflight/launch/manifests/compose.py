@@ -11,6 +11,7 @@ from preflight.launch.commands import Context, plan_of
 from preflight.launch.containers import Container, trouble
 from preflight.launch.field import Sourced, firm
 from preflight.launch.manifests import pods
+from preflight.launch.manifests.admission import names_are_filled_in
 from preflight.launch.manifests.group import number, variable
 from preflight.launch.manifests.programs import program_of
 from preflight.launch.plan import Plan, fail, warn
@@ -58,6 +59,7 @@ def read(document: Located, file: str) -> tuple[list[Plan], list[Finding]]:
     problems.extend(_apart([service for service, held in found if any(plan.spans_nodes for plan in held)], file))
     for service, _ in found:
         problems.extend(_filled_in_outside(service, file))
+    problems.extend(names_are_filled_in(services, file) if services is not None else ())
     return plans, problems
 
 

@@ -191,9 +191,8 @@ def against_gpus(found: list[Plan], groups: list[Group]) -> list[Finding]:
                 have,
                 have - processes.value,
             )
-            problems.append(
-                warn("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}")
-            )
+            fix = f"{'torchrun ' if plan.is_by_hand else ''}--nproc_per_node={have}"
+            problems.append(warn("processes_match_devices", message, processes.where, place.where, fix=fix))
     return problems
 
 

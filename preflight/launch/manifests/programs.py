@@ -129,12 +129,14 @@ def _script(
 
 
 def _referred(text: str, variables: dict[str, Assigned], marks: Marks, line: int) -> str:
-    """Kubernetes' own ``$(NAME)``, and ``$$`` for a dollar."""
+    """Kubernetes' own ``$(NAME)``, and ``$$`` for a dollar; what names no variable is left to the shell: a command."""
 
     def value(match: re.Match[str]) -> str:
         if match[0] == "$$":
             return "$"
         held = variables.get(match[1])
+        if held is None and match[1].islower():
+            return match[0]
         return held.text if held else marks.unknown(match[0], line)
 
     return REFERENCE.sub(value, text) if len(text) < 200 else text

@@ -12,6 +12,7 @@ from preflight.launch.launchers.deepspeed.config import read_batches, read_varia
 from preflight.launch.launchers.deepspeed.hostfile import read_hostfile
 from preflight.launch.manifests import compose, kubernetes, trainings
 from preflight.launch.manifests.clouds.azureml import azureml, is_azureml
+from preflight.launch.manifests.clouds.batch import batch, is_batch
 from preflight.launch.manifests.clouds.beaker import beaker, is_beaker
 from preflight.launch.manifests.clouds.dstack import dstack, is_dstack
 from preflight.launch.manifests.clouds.skypilot import is_skypilot, skypilot
@@ -145,6 +146,8 @@ def _json(bundle: Bundle, name: str, text: str) -> None:
         bundle.problems.extend(problems)
     elif any(key in config.values for key in (*BATCH_KEYS, "zero_optimization", "fp16", "bf16", "optimizer")):
         bundle.batches[name] = config
+    elif "nodeProperties" in config.values and is_batch(located.load(text, name)[0]):
+        _of_a_cloud(bundle, name, batch(located.load(text, name)[0], name), "a job definition of AWS Batch")
     elif {"apiVersion", "kind"} <= set(config.values):
         _manifest(bundle, name, located.load(text, name))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-NAME = re.compile(r"(?:.*/)?(?:GNU)?[Mm]akefile(?:\.\w+)?|.*\.mk")
+NAME = re.compile(r"(?:.*[/._-])?(?:GNU)?[Mm]akefile(?:[._-][\w.-]*)?|.*\.mk")
 SET = re.compile(
     r"(?P<export>export\s+)?(?:override\s+)?(?P<name>[A-Za-z_]\w*)\s*(?P<sets>\?=|:{0,3}=)\s*(?P<value>.*)"
 )

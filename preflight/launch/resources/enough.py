@@ -68,7 +68,7 @@ def containers_get_gpus(plan: Plan) -> Iterable[Finding]:
     container, each = run_of(plan.wrapper, plan.where.file, plan.where.line), firm(plan.processes_per_node) or 1
     if container is None or each < 2 or not plan.launcher.has_agent or value_of(plan.backend) == "gloo":
         return
-    is_given = container.has_gpus or container.devices or container.is_privileged or container.is_opaque
+    is_given = container.has_gpus or container.is_privileged or container.is_opaque
     if not is_given and "NVIDIA_VISIBLE_DEVICES" not in container.variables:
         message = said("{each} processes in a container that is given no GPU", each)
         yield warn("resources_are_enough", message, plan.where, fix="docker run --gpus all")

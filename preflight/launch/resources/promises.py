@@ -197,6 +197,13 @@ def _of_flux(words: list[str], where: Where) -> Iterator[Promise]:
         yield Promise("nodes", nodes, f"flux {words[1]}", where, is_exact=True)
 
 
+def _of_xpk(words: list[str], where: Where) -> Iterator[Promise]:
+    """`xpk workload create --num-nodes=2` starts its command on that many nodes."""
+    nodes = number(words, "num-nodes")
+    if words[1:2] == ["workload"] and nodes:
+        yield Promise("nodes", nodes, "xpk --num-nodes", where, is_exact=True)
+
+
 def _is_program(words: list[str], place: int) -> bool:
     return not words[place].startswith("-") and (not words[place - 1].startswith("-") or "=" in words[place - 1])
 
@@ -217,6 +224,7 @@ def _of_container(words: list[str], where: Where) -> Iterator[Promise]:
 
 AROUND: Mapping[str, Callable[[list[str], Where], Iterator[Promise]]] = {
     "flux": _of_flux,
+    "xpk": _of_xpk,
     "docker": _of_container,
     "podman": _of_container,
 }

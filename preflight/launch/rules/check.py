@@ -21,6 +21,7 @@ from preflight.launch.containers import in_containers
 from preflight.launch.fixes.known import ways
 from preflight.launch.fixes.trial import Reading, tried
 from preflight.launch.launchers import ROWS
+from preflight.launch.owners.questions import Answer, settled
 from preflight.launch.plan import LaunchFiles, Skip, problem
 from preflight.launch.read import read_texts
 from preflight.launch.resources import enough
@@ -94,10 +95,15 @@ LIVE_RULES = (
 )
 
 
-def check_files(files: LaunchFiles, cluster: Cluster | None = None) -> tuple[Finding, ...]:
-    """Judge launch files that were read, and the data files beside them; the findings, the worst first."""
+def check_files(
+    files: LaunchFiles, cluster: Cluster | None = None, *, answers: Iterable[Answer] = ()
+) -> tuple[Finding, ...]:
+    """Judge launch files that were read, and the data files beside them; the findings, the worst first.
+
+    `answers` are those of the owners of the files, as far as they were asked.
+    """
     judged = _tried(_ordered(judge(files, cluster)), files, cluster, look_beside=True)
-    return _shown([*judged, *_ordered(data.no_pointers(files, os.getcwd()))])
+    return _shown([*settled(judged, answers), *_ordered(data.no_pointers(files, os.getcwd()))])
 
 
 def check_texts(texts: Mapping[str, str], cluster: Cluster | None = None) -> tuple[tuple[Finding, ...], LaunchFiles]:

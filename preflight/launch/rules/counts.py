@@ -230,7 +230,7 @@ def model_is_shared_out(plan: Plan) -> Iterable[Finding]:
     by_name = {"--global-batch-size", "--micro-batch-size"} <= set(words) and SIZES_ELSEWHERE.isdisjoint(words)
     is_given = sizes["tensor"] is not None or sizes["pipeline"] is not None or by_name
     is_by_hand = plan.launcher.numbers_processes and plan.launcher.name != "mpirun"
-    if plan.is_conditional or is_by_hand or world is None or not is_given:
+    if plan.is_conditional or is_by_hand or not world or world < 1 or not is_given:
         return
     each = math.prod(size for size in sizes.values() if size)
     spelled = " x ".join(f"{size} ({name})" for name, size in sizes.items() if size)

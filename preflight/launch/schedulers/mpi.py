@@ -67,8 +67,10 @@ def slots_are_enough(plan: Plan) -> Iterable[Finding]:
         return
     is_of_each = bool(given.intersection(EACH))  # -N, or ppr:N:node: no more on a host, whatever its slots are
     free = bool(given & {"oversubscribe", "map-by"}) or is_of_each
+    mapped = str(plan.setting("map-by") or (around.one["map-by"].plain if "map-by" in around.one else "")).lower()
+    shares = "oversubscribe" in given or "oversubscribe" in mapped or (not mapped and "map-by" in given)
     slots = nodes * each
-    if world.value > slots and (not free or is_of_each):
+    if world.value > slots and (not shares or is_of_each):
         message = said(
             "-np {value} on {nodes} host{s} with {slots} slot{s2}: Open MPI refuses to start",
             world.value,

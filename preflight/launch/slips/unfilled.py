@@ -102,6 +102,36 @@ def files_are_filled_in(plan: Plan) -> Iterable[Finding]:
             )
 
 
+# Words of a vocabulary stand in angle brackets too, as <image> and <pad>: what is asked for has more than one part.
+ASKED = re.compile(r"<(?=[^<>]*[ _-]|your|path)[A-Za-z][\w ./-]*>", re.IGNORECASE)
+
+
+def arguments_are_filled_in(files: LaunchFiles) -> Iterable[Finding]:
+    """What the program is handed is there too: its data, its model, the tokens that it logs in with."""
+    for plan in files.plans:
+        held = [(one.value.partition("=")[2] or one.value, one) for one in plan.arguments if isinstance(one, Sourced)]
+        held += [
+            (str(one.value), one)
+            for name, one in plan.environment.items()
+            if isinstance(one, Sourced) and name != "PWD"
+        ]
+        empty = {
+            value: one.where
+            for value, one in held
+            if (ASKED.match(value) and not _is_bare(value, files.texts.get(plan.where.file, "")))
+            or ("/" in value and "<" not in value and is_unfilled_path(value))
+        }
+        if empty:
+            message = said("{values} was never filled in: the program gets it as it stands", ", ".join(empty))
+            fix = said("The value in the place of {value}.", next(iter(empty)))
+            yield warn("placeholders_are_filled_in", message, *empty.values(), fix=fix)
+
+
+def _is_bare(value: str, text: str) -> bool:
+    """Whether it stands without quotes, where bash takes it for a redirection: told with the form of the script."""
+    return re.search(rf"[\"'][^\"'\n]*{re.escape(value)}", text) is None
+
+
 PLAN_RULES = (files_are_filled_in,)
 SCRIPT_RULES = (folders_are_filled_in,)
-FILES_RULES = (directives_are_filled_in, environments_are_filled_in)
+FILES_RULES = (directives_are_filled_in, environments_are_filled_in, arguments_are_filled_in)

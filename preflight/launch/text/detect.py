@@ -45,8 +45,10 @@ def kind_of(name: str, text: str, launch_words: Iterable[str] = ()) -> Kind:
         return "shell"
     if lower.endswith(YAML_SUFFIXES):
         return "yaml"
-    if lower.endswith((".py", ".md", ".ipynb", ".toml", ".rst", ".html", ".tf", ".hcl", ".service")):
+    if lower.endswith((".py", ".md", ".ipynb", ".toml", ".rst", ".html", ".tf", ".hcl")):
         return "other"
+    if lower.endswith(".service"):
+        return "other" if not telling or telling[0].startswith("[") else "shell"  # whose commands were taken out of it
     if lower.endswith(".json") or (telling and telling[0].startswith("{")):
         return "json"
     if telling and BLOCK.fullmatch(telling[0]):

@@ -27,13 +27,26 @@ from preflight.launch.text.shell import (
 from preflight.launch.text.syntax import source
 
 # They hand a text to a shell: on another node, in a window, for every line of a list.
-HANDS_ON = REMOTE | {"tmux", "screen", "xargs", "su", "gcloud", "parallel", "docker", "podman", "nohup", "timeout"}
+HANDS_ON = REMOTE | {
+    "tmux",
+    "screen",
+    "xargs",
+    "su",
+    "gcloud",
+    "xpk",
+    "parallel",
+    "docker",
+    "podman",
+    "nohup",
+    "timeout",
+}
 BACKGROUND = ("redirected_statement", "pipeline", "list", "negated_command", "compound_statement", "subshell")
 RUNS_FILES = SHELLS | {"source", ".", "sbatch", "srun"}
 STARTS_MANY = frozenset({"srun", "mpirun", "mpiexec", "mpiexec.hydra", "jsrun", "aprun", "blaunch"})
 LEAVING = frozenset(
     {"ssh", "rsh", "pdsh", "clush", "pssh", "pbsdsh", "pbs_tmrsh", "parallel-ssh"}
 )  # they take no variables along
+JOINED = re.compile(rb"(?:\\\n)+")
 READS_SCRIPT = re.compile(r"\b(bash|sh|zsh)(\s+-s\b.*)?\s*\Z")
 SCRIPT_NAME = re.compile(r"[^\s;&|\"'<>()]+\.(?:sh|bash)\b")
 PYTHON = re.compile(r"python(\d(\.\d+)?)?")
@@ -51,7 +64,12 @@ def command(script: Script, node: Any, depth: int) -> None:
     del depth
     prefix: dict[str, Assigned] = {}
     words: list[Word] = []
+    ended = 0
     for child in node.named_children:
+        is_joined = bool(words) and JOINED.fullmatch(
+            node.text[ended - node.start_byte : child.start_byte - node.start_byte]
+        )
+        ended = child.end_byte
         if child.type == "variable_assignment":
             inner = Script(replace(script.scope, variables={}), script.load, script.handlers, steps=script.steps)
             inner.scope.variables.update(script.scope.variables)
@@ -62,7 +80,10 @@ def command(script: Script, node: Any, depth: int) -> None:
             continue
         else:
             target = child.named_children[0] if child.type == "command_name" and child.named_children else child
-            words.extend(Word(text, script.scope.line(child)) for text in script.scope.words(target))
+            found = [Word(text, script.scope.line(child)) for text in script.scope.words(target)]
+            if is_joined and found:  # a word goes on in the next line
+                found[0] = Word(words[-1].text + found[0].text, words.pop().line)
+            words.extend(found)
     if words and words[0].plain == "exit" and _is_reached(script, node):
         script.ended = script.scope.line(node)
     elif words:
@@ -116,7 +137,9 @@ def execute(
         scope = replace(script.scope, arguments=tuple(rest))
         child = script.child(scope, script.outer)
         child.in_background = script.in_background or in_background
+        child.is_function = True
         child.run(script.functions[name])
+        child.leave()
     elif name == "shift" and script.scope.arguments is not None:
         count = int(plain(rest[0])) if rest and plain(rest[0]).isdigit() and len(rest[0]) < 5 else 1
         script.scope.arguments = script.scope.arguments[count:]
@@ -328,6 +351,7 @@ def starts(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigne
             if "c" in names[place]:
                 return False
             place += 1
+        place += names[place : place + 1] == ["--"]
     reads_stdin = bool(script.stdin) and (place >= len(words) or "-s" in names[shell or 0 : place])
     if not reads_stdin and (place >= len(words) or "sbatch" in names[:place] or names[place] in SHELLS):
         return False

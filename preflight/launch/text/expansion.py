@@ -17,13 +17,12 @@ from preflight.launch.text.syntax import (
     TEXT_LIMIT,
     WORDS_LIMIT,
     calculated,
-    cut,
+    expanded,
     is_all,
     replaced,
     sequence,
     source,
     subscript,
-    transformed,
     unquoted,
     written_here,
 )
@@ -323,11 +322,10 @@ class Scope:
                 return [text]
             return self._value(name, node)
         if operator in (":+", "+"):
-            return [self.text(rest[0], depth + 1)] if held and held.text and rest else [""]
+            is_there = held is not None and (held.text or operator == "+")
+            return [self.text(rest[0], depth + 1)] if is_there and rest else [""]
         if operator in ("", ":?", "?"):
             return self._element(name, index, node)
-        if operator in ("%", "%%", "#", "##") and held and is_known(held.text) and len(held.text) < 512 and rest:
-            return [cut(plain(held.text), operator, source(rest[0]))]
         if operator == "!" or (node.children[1].type == "!" and not rest):
             return (
                 self._value(plain(held.text), node)
@@ -341,8 +339,8 @@ class Scope:
             by = self.text(rest[1], depth + 1) if is_plain else ""
             found = replaced(held.text, pattern, by, times) if is_plain else None
             return [found] if found is not None else [self._unknown(node)]
-        if held and is_firm(held.text):
-            found = transformed(plain(held.text), source(node))
+        if held and (is_firm(held.text) or (is_known(held.text) and operator in ("%", "%%", "#", "##"))):
+            found = expanded(source(node), plain(held.text))
             return [found] if found is not None else [self._unknown(node)]
         return [self._unknown(node)]
 

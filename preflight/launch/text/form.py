@@ -19,7 +19,7 @@ DIRECTIVE = re.compile(r"#SBATCH\s+\S")
 ALIKE = 0.8  # one letter of SBATCH is another, is missing, or stands twice
 SHEBANG = re.compile(r"#!\s*/\S")
 DIRECTIVE_HOLE = re.compile(
-    r"#SBATCH\s[^\n#]*?((?<!\$)(?:<(?=[A-Za-z])[A-Za-z0-9_ -]{1,40}>|\{[ ]?(?=[A-Za-z])[A-Za-z0-9_ -]{1,40}\}))"
+    r"#SBATCH\s[^\n#]*?((?<!\$)(?:<(?=[A-Za-z])[A-Za-z0-9_ @./-]{1,60}>|\{[ ]?(?=[A-Za-z])[A-Za-z0-9_ -]{1,40}\}))"
 )
 CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\$")
 # Options of sbatch without which the job has another shape.
@@ -92,9 +92,10 @@ def _holes(text: str, file: str, places: Lines, reading: Reading) -> Iterable[Fi
         )
 
 
+# What follows the equals sign begins a value: the rest of it may be a command substitution of several lines.
 ASSIGNED = re.compile(
-    r"(?P<export>export[ \t]+)(?P<name>[A-Za-z_]\w*)(?:[ \t]+=[ \t]*|=[ \t]+)(?P<value>[\w./:$\"'-]+)"
-    r"|(?P<plain>[A-Za-z_]\w*)[ \t]+=[ \t]*(?P<other>[\w./:$\"'-]*)(?=[ \t]*(?:\n|;|#|$))"
+    r"(?P<export>export[ \t]+)(?P<name>[A-Za-z_]\w*)(?:[ \t]+=[ \t]*|=[ \t]+)(?=[\w./:$\"'`~-])"
+    r"|(?P<plain>[A-Za-z_]\w*)[ \t]+=[ \t]*(?=[\w./:$\"'`~({-]|\n|;|#|$)"
 )
 
 
@@ -105,13 +106,13 @@ def _assignments(text: str, file: str, places: Lines, reading: Reading) -> Itera
         if found is None:
             continue
         number = places.line(place)
-        name, value = found["name"] or found["plain"], found["value"] or found["other"]
+        name = found["name"] or found["plain"]
         if not found["export"] and not name.isupper() and not re.search(rf"\$\{{?{name}\b", text):
             continue  # `expr = 1`, a command: what the script never reads as a variable
         does = said("exports {name} without it", name) if found["export"] else said("runs {name} as a command", name)
         message = said("a blank beside the equals sign of {name}: bash {does}", name, does)
         line = text.split("\n")[number - 1]
-        edit = Edit(file, number, number, (line.replace(found[0], f"{found['export'] or ''}{name}={value}", 1),))
+        edit = Edit(file, number, number, (line.replace(found[0], f"{found['export'] or ''}{name}=", 1),))
         yield fail("variables_are_assigned", message, Where(file, number), fix=_numbered(edit), edits=(edit,))
 
 
@@ -251,11 +252,11 @@ def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iter
     """Sbatch wants a first line with #!, and reads #SBATCH lines up to the first command."""
     comments = {places.line(place) for place in reading.comments}
     directives = [number for number in sorted(comments) if DIRECTIVE.match(lines[number - 1])]
+    yield from _misspelt(file, lines, sorted(comments))
     if not directives:
         return
     yield from _expanded(file, lines, directives)
     yield from _disabled(file, lines, sorted(comments), directives)
-    yield from _misspelt(file, lines, sorted(comments))
     if not lines[0].startswith("#!"):
         at = next((number for number, line in enumerate(lines[:40], start=1) if SHEBANG.match(line)), 0)
         place = said("#! is in line {at}", at) if at else "there is no #! line"

@@ -30,6 +30,8 @@ QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
 COMMENT = re.compile(r"(?:^|\s)#.*")
 DOCUMENT = re.compile(r"<<-?\s*[\"']?([A-Za-z_]\w*)[\"']?")
 BAD_NAME = re.compile(r"\$\{([^}$\s]*[^\x00-\x7f}][^}$]*)\}")
+# Words beside which a dash begins an option, even within quotes or a text of YAML.
+OF_A_COMMAND = re.compile(r"(?:^|\s)--[a-z]|\b(?:torchrun|accelerate|deepspeed|mpirun|srun)\b|\\$")
 LOST = "\ufffd"
 SHOWN = 4
 
@@ -102,9 +104,15 @@ def _plain(line: str, *, is_yaml: bool) -> tuple[str, list[str]]:
     names: list[str] = []
     kept = [held.span() for pattern in (QUOTED, COMMENT) for held in pattern.finditer(line)]
 
+    is_command = OF_A_COMMAND.search(line) is not None and "#" not in line
+
     def swap(pattern: re.Pattern[str], name: str, new: str, text: str) -> str:
         def one(held: re.Match[str]) -> str:
-            if any(start <= held.start() < end for start, end in kept) and len(text) == len(line):
+            if (
+                not (pattern is DASH and is_command)
+                and any(start <= held.start() < end for start, end in kept)
+                and len(text) == len(line)
+            ):
                 return held[0]
             names.append(name)
             return held.expand(new)
@@ -117,7 +125,8 @@ def _plain(line: str, *, is_yaml: bool) -> tuple[str, list[str]]:
     text = swap(CURLY, "curly quotes", '"\\g<text>"', text)
     if is_yaml:
         text = swap(COLON, "a full-width colon", "\\g<name>: ", text)
-    else:
+    if not is_yaml or is_command:
         text = swap(DASH, "a long dash", "--", text)
+    if not is_yaml:
         text = swap(ASSIGNED, "a full-width equals sign", "\\g<name>=", text)
     return text, list(dict.fromkeys(names))

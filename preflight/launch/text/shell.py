@@ -24,6 +24,7 @@ REMOTE = frozenset({"ssh", "pdsh", "clush", "srun", "mpirun", "mpiexec", "parall
 REMOTE |= {"jsrun", "blaunch", "pbsdsh", "pbs_tmrsh", "rsh", "qrsh"}
 CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot", "udocker", "shifter"})
 ARGUMENT = re.compile(r"\$\{?[0-9@*#]\}?|\$\{[0-9]+[#%:=-][^}]*\}")
+LOCAL = frozenset({"local", "declare", "typeset"})
 EXPORTING = {"export": True, "declare": False, "typeset": False, "local": False, "readonly": False}
 
 
@@ -123,6 +124,8 @@ class Script:
     in_background: bool = False
     # Scripts that this one writes into files, by name; those that it hands to sbatch.
     written: dict[str, Inner] = field(default_factory=dict)
+    is_function: bool = False
+    outside: dict[str, Assigned | None] = field(default_factory=dict)  # what a function's own variables hide
     batches: list[Inner] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     stdin: str = ""  # the file that the command reads: bash -s < node.sh
@@ -171,9 +174,24 @@ class Script:
             if child.type == "word" and source(child).startswith("-"):
                 exported = exported or "x" in source(child)
             elif child.type == "variable_assignment":
+                self._localise(node, source(child).partition("=")[0].rstrip("+"))
                 self.assignment(child, depth, exported=exported)
             elif child.type in ("variable_name", "word") and exported:
                 self.scope.export(source(child))
+            elif child.type in ("variable_name", "word"):
+                self._localise(node, source(child))
+
+    def _localise(self, node: Any, name: str) -> None:
+        """Remember what a variable holds outside of this function, which has one of that name for itself."""
+        if self.is_function and node.children[0].type in LOCAL:
+            self.outside.setdefault(name, self.scope.variables.get(name))
+
+    def leave(self) -> None:
+        """The end of a function: its own variables are gone."""
+        for name, held in self.outside.items():
+            self.scope.variables.pop(name, None)
+            if held is not None:
+                self.scope.variables[name] = held
 
     def nested(self, text: str, line: int, outer: tuple[str, ...], scope: Scope) -> None:
         """Walk a script that stands inside this one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from preflight.launch.text import grammar
@@ -240,8 +241,20 @@ def _redirected(script: Script, node: Any, depth: int) -> None:
         if "sbatch" in names:
             script.batches.append(inner)
         before, script.in_background = script.in_background, script.in_background or is_background(body)
-        script.nested_in(inner, (*script.outer, *sorted(names)), script.scope)
+        handed = _handed(script, body)
+        scope = script.scope if handed is None else replace(script.scope, arguments=handed)
+        script.nested_in(inner, (*script.outer, *sorted(names)), scope)
         script.in_background = before
+
+
+def _handed(script: Script, body: Any) -> tuple[str, ...] | None:
+    """The arguments of a script that a shell reads from its input: ``bash -s -- 1``."""
+    parts = [child.named_children[0] if child.type == "command_name" else child for child in body.named_children]
+    words = [plain(text) for part in parts for text in script.scope.words(part)] if body.type == "command" else []
+    if "-s" not in words:
+        return None
+    behind = words[words.index("-s") + 1 :]
+    return tuple(behind[1:] if behind[:1] == ["--"] else behind)
 
 
 def _read_from(script: Script, node: Any) -> str:

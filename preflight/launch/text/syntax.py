@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import fnmatch
+import functools
 import re
+import shutil
+import subprocess
 from typing import Any
 
 LEADING = re.compile(r"^(?:\s|\\\n)+")
@@ -48,19 +50,6 @@ def subscript(node: Any) -> tuple[str, str]:
     return name, index.removesuffix("]").strip("\"'")
 
 
-def cut(text: str, operator: str, pattern: str) -> str:
-    """``${NAME%%pattern}`` and its three relatives."""
-    lengths = range(len(text) + 1)
-    if operator in ("%%", "##"):
-        lengths = range(len(text), -1, -1)
-    for length in lengths:
-        if operator[0] == "%" and fnmatch.fnmatchcase(text[len(text) - length :], pattern):
-            return text[: len(text) - length]
-        if operator[0] == "#" and fnmatch.fnmatchcase(text[:length], pattern):
-            return text[length:]
-    return text
-
-
 def sequence(first: str, last: str) -> list[str]:
     """``{01..16}``: the numbers between two, in either direction, padded where one of them is."""
     start, end = int(first), int(last)
@@ -92,21 +81,41 @@ def replaced(text: str, pattern: str, by: str, times: int) -> str | None:
     return text.replace(pattern, by, times) if pattern and grown <= TEXT_LIMIT else None
 
 
-PART = re.compile(r"\$\{\w+:\s*(\d{1,6}|\s-\d{1,6})(?::\s*(\d{1,6}))?\}")
-REPLACED = re.compile(r"\$\{\w+(//?)((?:[^/$`\\]|\\.)+)(?:/([^$`}]*))?\}")
-CASED = re.compile(r"\$\{\w+(\^\^|,,)\}")
+ASKED_LIMIT = 1 << 12  # letters of an expansion and its value, with which bash is asked
+SECONDS = 5.0
+# Behind the name: a prefix or suffix that goes, a part that is replaced, other letters, a part by its numbers.
+PLAIN = r"""(?:[^$`(){}\\"'\n@~]|\\[^\n$`]|"[^"$`\\\n]*"|'[^'$`\n]*')*"""
+PURE = re.compile(
+    rf"\$\{{[A-Za-z_]\w*(?P<does>(?:%|\#|/|\^|,){PLAIN}|:\s*(?:\d{{1,6}}|\s-\d{{1,6}})(?::\s*\d{{1,6}})?)\}}"
+)
 
 
-def transformed(text: str, expression: str) -> str | None:
-    """``${NAME:1:2}``, ``${NAME//a/b}``, ``${NAME^^}`` of a known text; None for what is not worked out here."""
-    part, change, cased = (form.fullmatch(expression) for form in (PART, REPLACED, CASED))
-    if part:
-        start = int(part[1])
-        start = max(len(text) + start, 0) if start < 0 else start
-        return text[start:] if part[2] is None else text[start : start + int(part[2])]
-    if change and not set("*?[") & set(change[2]):
-        pattern = re.sub(r"\\(.)", r"\1", change[2])
-        return replaced(text, pattern, (change[3] or "").strip("\"'"), -1 if change[1] == "//" else 1)
-    if cased:
-        return text.upper() if cased[1] == "^^" else text.lower()
-    return None
+def expanded(expression: str, value: str) -> str | None:
+    """What bash makes of ``${NAME%%pattern}`` and its like for a value; None elsewhere, or where it is not there.
+
+    Only expansions of one value by literal patterns are asked for: nothing in them runs a command, reads a file or
+    names another variable.
+    """
+    found = PURE.fullmatch(expression)
+    if found is None or len(expression) + len(value) > ASKED_LIMIT or "\0" in value:
+        return None
+    return _asked(found["does"], value)
+
+
+@functools.lru_cache(maxsize=4096)
+def _asked(does: str, value: str) -> str | None:
+    bash = shutil.which("bash")
+    if bash is None:
+        return None
+    try:
+        done = subprocess.run(
+            [bash, "--norc", "-c", f'x=${{V{does}}}; printf %s "$x"'],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS,
+            env={"V": value, "LC_ALL": "C.UTF-8"},
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 and not done.stderr else None

@@ -5,7 +5,8 @@
   ``environment``  list of [layer, {NAME: value}] laid over it
   ``drop``         names and prefixes (ending in ``*``) of variables that must not be inherited
   ``hook``         the text of sitecustomize.py
-  ``settings``     what the hook reads; ``{scratch}`` in a text of "trainee" stands for our folder
+  ``settings``     what the hook reads; in a text of "trainee" ``{scratch}`` stands for our folder, ``{network}`` for
+                   the network of the node
   ``seconds``      time limit
 The blob is the program of the trainee.
 
@@ -83,6 +84,7 @@ class Rehearsal:
         for folder in ("hook", "ranks"):
             os.makedirs(os.path.join(self.scratch, folder), exist_ok=True)
         settings = json.dumps(self.arguments["settings"]).replace("{scratch}", self.scratch)
+        settings = settings.replace("{network}", os.readlink("/proc/self/ns/net"))
         files = {"sitecustomize.py": self.arguments["hook"], "settings.json": settings}
         files["trainee.py"] = self.channel.blob.decode()
         for name, text in files.items():

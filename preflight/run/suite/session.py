@@ -39,6 +39,7 @@ from preflight.run.suite.fixtures import Fixtures
 from preflight.run.suite.items import check_of, contained, id_of, id_of_node, refuse_without_asserts
 from preflight.run.suite.judge import Judge
 from preflight.run.suite.leaving import keep, never_green, no_exit
+from preflight.run.suite.one_cause import OneCause
 from preflight.run.suite.own import REPLACED_FIX, OwnChecks
 from preflight.run.suite.selection import place, why_left_out
 from preflight.run.suite.stopping import INTERRUPT_CODES, Stopping, is_whole_program
@@ -263,6 +264,8 @@ class Checking(Fixtures):
         else:
             with no_exit():
                 judged = self.judge.judge(guarded)
+        if check.kind == "rehearsal":
+            judged = self._with_what_was_read(judged)
         findings = [counting for finding in judged for counting in self.ledger.record(finding)]
         worst = max(findings, key=lambda finding: SEVERITY[finding.counted], default=None)
         if worst is not None and worst.counted in {Verdict.FAIL, Verdict.ERROR}:
@@ -273,6 +276,17 @@ class Checking(Fixtures):
         if worst is not None and worst.verdict is Verdict.SKIP:
             pytest.skip(printable(worst.message))
         return True
+
+    def _with_what_was_read(self, judged: list[Finding]) -> list[Finding]:
+        """What the rehearsal and the rules on its files both say becomes one finding, that of the rehearsal."""
+        rehearsal, cast = self.source.measured().rehearsal, self.options.cast
+        if rehearsal is None or cast is None or not self.options.launch:
+            return judged
+        one_cause = OneCause(self.options.files, cast, rehearsal.causes)
+        whole, taken = one_cause.folded(judged, self.ledger.findings)
+        for finding in taken:
+            self.ledger.take_back(finding)
+        return whole
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A check that pytest skipped or broke before its body gets its verdict here."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from preflight.diagnose.cause import AND, Cause
 from preflight.diagnose.causes import CAUSES, SUBJECTS
+from tests.diagnose.causes import test_signals
 from tests.house import ROOT
 
 FOLDER = ROOT / "tests" / "data" / "lines"
@@ -41,7 +42,7 @@ def examples() -> tuple[tuple[str, str], ...]:
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         table = getattr(importlib.import_module(name), "LINES", ())
         found += [(cause, line) for line, cause in table if isinstance(line, str) and isinstance(cause, str)]
-    return tuple(found)
+    return (*found, *test_signals.examples())
 
 
 def matched(pattern: str, line: str) -> bool:

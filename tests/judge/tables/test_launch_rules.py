@@ -75,14 +75,15 @@ def test_each_rule_is_told_with_its_verdict_at_its_line(case):
     assert found == {(must.rule, must.verdict, f"{must.file}:{must.line}") for must in case.musts}
 
 
-# Told only with facts of nodes, or of a port that is tried: their own tests have clusters.
+# Told only with facts of nodes, a port that is tried, or an owner that is asked: their own tests have those.
 WITH_NODES = frozenset(
     words(
         """
         compile_finds_a_compiler cpu_ranks_form_one_world data_is_no_lfs_pointer deepspeed_finds_its_python
         deepspeed_tells_the_right_address files_are_judged hostfile_is_the_hosts hostfile_slots_fit_gpus
         launcher_reaches_every_host limits_are_those_of_slurmd master_address_is_on_the_training_interface
-        master_port_is_free nodes_are_the_hosts offload_fits_memory packages_are_there paths_are_on_every_node
+        master_port_is_free nodes_are_the_hosts offload_fits_memory owner_accepts_it packages_are_there
+        paths_are_on_every_node
         precision_fits_gpus processes_fit_gpus rank_0_is_reached rendezvous_endpoint_is_recognised
         servers_tell_the_right_address variables_fit_the_nodes
         """

@@ -58,7 +58,7 @@ def test_a_file_from_which_no_launch_value_came_was_not_judged(name):
         ("a.ipynb", "{}\n", "a notebook"),
         ("a.py", "import submitit\n", "a Python program"),
         ("a.toml", "[parallelism]\n", "torchtitan"),
-        ("a.service", "[Service]\nExecStart=/usr/bin/torchrun t.py\n", "systemd"),
+        ("a.service", "[Service]\nExecStart=/usr/bin/trainer t.py\n", "systemd"),
         ("a.nomad", 'job "train" {\n}\n', "HCL"),
     ],
 )

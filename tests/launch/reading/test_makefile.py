@@ -25,7 +25,9 @@ all: data
 
 def test_make_reads_files_of_these_names():
     """As make looks for them, and what is included."""
-    assert all(map(is_makefile, ("Makefile", "makefile", "a/GNUmakefile", "train.mk", "Makefile.gpu")))
+    assert all(
+        map(is_makefile, ("Makefile", "makefile", "a/GNUmakefile", "train.mk", "Makefile.gpu", "ray-Makefile-old"))
+    )
     assert not any(map(is_makefile, ("make.sh", "job.sbatch", "Makefiles/run.sh")))
 
 

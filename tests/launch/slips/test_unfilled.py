@@ -39,7 +39,8 @@ def test_a_directive_is_judged_by_what_it_names(line, verdicts):
         (f"cd /path/to/repo\n{START}", ["fail"]),
         (f"cd /scratch/repo\n{START}", []),
         ("torchrun --standalone --nproc_per_node=8 /path/to/train.py\n", ["fail"]),
-        ("torchrun --standalone --nproc_per_node=8 train.py --data /path/to/data\n", []),
+        ("torchrun --standalone --nproc_per_node=8 train.py --data /path/to/data\n", ["warn"]),
+        ("torchrun --standalone --nproc_per_node=8 train.py --tokens '<pad>' --name your_run\n", []),
         (f"source /path/to/venv/bin/activate\n{START}", ["fail"]),
         (f"source /home/a/todo-app/venv/bin/activate\nmodule load cuda/12.4\n{START}", []),
         (f"module load XXX\n{START}", ["fail"]),
@@ -47,5 +48,5 @@ def test_a_directive_is_judged_by_what_it_names(line, verdicts):
     ],
 )
 def test_folders_programs_and_images_are_real(text, verdicts):
-    """What the program itself is given is its own affair."""
+    """What the program itself is given it may do without; a name of its own may be anything."""
     assert told(HEAD + text) == verdicts

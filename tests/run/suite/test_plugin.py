@@ -9,7 +9,7 @@ import pytest
 from preflight.run.suite.plugin import checks_folder
 
 pytest_plugins = ["pytester"]
-OURS = "-ppreflight.plugin"
+OURS = "-ppreflight.run.suite.plugin"
 CHECK = 'def test_fine(node):\n    """It is fine.\n\n    Fix: nothing.\n    """\n'
 
 

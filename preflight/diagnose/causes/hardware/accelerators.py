@@ -8,7 +8,7 @@ CAUSES = (
     Cause(
         "neuron-cores-busy",
         "the Neuron cores of the node are held by another process",
-        (r"nrt_allocate_neuron_cores", r"logical neuron core\(s\) not available", r"neuron core\S* .*already in use"),
+        (r"nrt_allocate_neuron_cores",),
         "`neuron-ls` names the process; end what an earlier job left; set NEURON_RT_VISIBLE_CORES where two jobs"
         " share a node",
         "aws-neuron/aws-neuron-sdk, troubleshooting",
@@ -21,7 +21,7 @@ CAUSES = (
             r"unable to open /dev/kfd",
             r"/dev/kfd\b.*(?:no such file|permission denied)",
             r"is not (?:a )?member of \"render\" group",
-            r"could not open /dev/dri/renderd\d+.*(?:permission|denied)",
+            r"failed to open /dev/dri/renderd\d+: permission denied",
         ),
         "start the container with `docker run --device=/dev/kfd --device=/dev/dri --group-add render --group-add"
         " video`; on a host run `usermod -aG render,video USER` and log in again; on Kubernetes ask for the"
@@ -68,7 +68,7 @@ CAUSES = (
     Cause(
         "gaudi-device",
         "a Gaudi device cannot be acquired: another process holds it, or there are more ranks than devices",
-        (r"synstatus=\d+ .*device acquire failed", r"synstatus=\d+ .*no available device", r"device acquire failed"),
+        (r"device acquire failed",),
         "run `hl-smi` on the node named and end what holds the device; set HABANA_VISIBLE_DEVICES and start one"
         " rank a device",
         "HabanaAI/Model-References, troubleshooting",
@@ -83,7 +83,7 @@ CAUSES = (
             r"\bee9999\b",
             r"runtime result = (?:107\d\d\d|507\d\d\d)",
             r"npu warning, error code is \d+",
-            r"rt\w*synchronize execute fail\w*, reason=",
+            r"\brt\w*synchronize\w* execute failed, reason=",
         ),
         "read the earliest error in the plog of every rank (~/ascend/log); `npu-smi info` shows the device's health; a rank that prints"
         " no such line is the one that did not come",

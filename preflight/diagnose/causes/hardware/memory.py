@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.diagnose.cause import Cause, Kind
-from preflight.diagnose.causes.signals import ended_by
+from preflight.diagnose.causes.signals import crashed_by, ended_by
 
 CAUSES = (
     Cause(
@@ -12,39 +12,31 @@ CAUSES = (
         (
             r"out of memory: kill\w* process",
             r"oom-kill:constraint",
-            r"memory cgroup out of memory",
             r"invoked oom-killer",
             r"oom_kill event",
             r"oom-kill event",
             r"\boomkilled\b",
             r"(?:srun: error: (?P<node>[\w.-]+): )?tasks? [\d,-]+: out of memory",
             r"oom_kill_process",
-            r"some of the step tasks have been oom killed",
             r"exceeded memory limit",
-            r"killed due to the node running low on memory",
-            r"workers? .*killed due to memory pressure",
+            r"\b[1-9]\d* workers .*killed due to memory pressure",
             r"ray\.exceptions\.outofmemoryerror",
             r"memory on the node .* was .* which exceeds the memory usage threshold",
             r"system oom encountered",
-            r"jobcontainersmemorylimitexceeded",
             r"outofmemoryerror: container killed",
-            r"replicas? (?:ran out of|low on) memory",
+            r"\breplica \S+ ran out of memory",
+            r"\breplicas low on memory: ",
         ),
         "ask for more memory (`--mem`, the pod's limit), or use less: fewer data loader workers, no copy of the model in every"
         " rank (low_cpu_mem_usage), less pinned memory",
         "kernel, mm/oom_kill.c",
         check="kernel.log_tells_of_nothing_broken",
         weight=7,
-        unless=(r"oom-kill event count: 0\b",),
     ),
     Cause(
         "killed-by-signal-9",
         "a process was killed (SIGKILL), most often by the out-of-memory killer or by a limit of the scheduler",
-        (
-            *ended_by(9, "sigkill", "killed"),
-            r"died unexpectedly .*-9",
-            r"exitcode=-9\b",
-        ),
+        (*ended_by(9, "sigkill", "killed"),),
         "look at `dmesg -T | grep -i -E 'oom|killed process'` on the node, and at the memory limit of its"
         " control group; then give the job more memory, or let it use less",
         "pytorch/pytorch#67616; signal(7)",
@@ -63,8 +55,7 @@ CAUSES = (
             r"\bmemoryerror\b",
             r"unable to allocate [\d.]+ .ib for an array",
             r"fork: cannot allocate memory",
-            r"mmap.*cannot allocate memory",
-            r"cannot allocate memory in static tls",
+            r"unable to mmap .*cannot allocate memory",
         ),
         "look at `free -g`, `ulimit -v` and vm.overcommit_memory on the node; start fewer workers, or give the"
         " job more memory",
@@ -73,23 +64,27 @@ CAUSES = (
         weight=4,
     ),
     Cause(
+        "static-tls-full",
+        "a library was loaded too late: the space for its thread-local variables (static TLS) is used up, however much memory the node has",
+        (r"cannot allocate memory in static tls",),
+        "import that library first in the script, or preload it with LD_PRELOAD; GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384"
+        " makes the space larger",
+        "glibc, elf/dl-reloc.c; scikit-learn/scikit-learn#14485",
+    ),
+    Cause(
         "shared-memory-full",
         "/dev/shm is full: data loader workers, NCCL and Gloo share memory through it, and a container has 64 MiB",
         (
             r"out of shared memory",
-            r"insufficient shared memory",
             r"unexpected bus error encountered in worker",
             r"call to posix_fallocate failed",
             r"error while creating shared memory segment",
             r"unable to write to file </torch_",
             r"shm_open.*no space",
             r"unable to open shared memory object .*no space",
-            r"error: could not (?:create|open) shared memory",
-            r"nccl warn .*/dev/shm/nccl\S* .*no space",
             r"/dev/shm.*no space left",
             r"no space left on device.*/dev/shm",
-            r"object store.*(?:/dev/shm|shared memory).*(?:too small|only has)",
-            r"killed by signal: bus error",
+            r"object store is using /tmp instead of /dev/shm",
             r"failed to extend /dev/shm",
             r"there is not enough space for .*shared-memory backing",
             r"unable to resize file <filename not specified> to the right size",
@@ -105,8 +100,7 @@ CAUSES = (
         "an earlier run left its shared memory on the node, and its names are still taken",
         (
             r"fileexistserror: \[errno 17\] file exists: '/\w+'",
-            r"shm_open.*file exists",
-            r"shared memory segment .*already exists",
+            r"unable to open shared memory object .*file exists",
             r"clean_stale_shared_memory",
         ),
         "end what is left of the earlier run, look at `ls -l /dev/shm` and remove what no process holds; for"
@@ -159,20 +153,15 @@ CAUSES = (
         "memlock-limit",
         "the limit of locked memory (memlock) is too low for RDMA: memory cannot be registered",
         (
-            r"ibv_reg_mr\w* failed with error cannot allocate memory",
             r"call to ibv_reg_mr\w* failed",
             r"unable to register memory .*cannot allocate memory",
             r"ibv_create_cq\w* failed.*cannot allocate",
             r"ibv_create_qp failed with error cannot allocate",
-            r"memlock.*(?:limit|too low|rlimit)",
-            r"registration of .*failed: cannot allocate memory",
+            r"memlock limits are set too low",
             r"couldn't open cq.*cannot allocate memory",
-            r"failed to open efa device: cannot allocate memory",
-            r"unable to register mr: cannot allocate memory",
+            r"unable to register mr(?: of \d+ bytes)?: cannot allocate memory",
             r"libfabric error: \(-12\) cannot allocate memory",
             r"cannot allocate memory for efa's rx packet pool",
-            r"the hard limit of memlock",
-            r"openib btl.*registered memory",
         ),
         "give unlimited memlock: `docker run --ulimit memlock=-1`, LimitMEMLOCK=infinity for slurmd or kubelet's runtime, limits.conf for ssh logins; then log in again",
         "NVIDIA/nccl#448; NCCL troubleshooting",
@@ -183,7 +172,7 @@ CAUSES = (
     Cause(
         "too-many-open-files",
         "the limit of open files is too low",
-        (r"too many open files", r"errno 24\]", r"received 0 items of ancdata"),
+        (r"too many open files", r"received 0 items of ancdata"),
         "raise it with `ulimit -n 65536` (LimitNOFILE for a service, --ulimit nofile for a container), or call"
         " torch.multiprocessing.set_sharing_strategy('file_system')",
         "pytorch/pytorch#11201",
@@ -195,7 +184,6 @@ CAUSES = (
         "the limit of processes or threads is reached",
         (
             r"can't start new thread",
-            r"resource temporarily unavailable.*(?:fork|thread|pthread)",
             r"pthread_create failed",
             r"fork: retry: resource temporarily unavailable",
             r"blas : pthread_creat",
@@ -214,16 +202,9 @@ CAUSES = (
         "segmentation-fault",
         "a process crashed in native code (segmentation fault)",
         (
-            *ended_by(11, "sigsegv", r"segmentation fault"),
+            *crashed_by(11, "sigsegv", r"segmentation fault"),
             r"segfault at",
-            r"fatal python error: segmentation fault",
-            r"caught signal 11 \(segmentation fault",
-            r"segmentation fault \(core dumped\)",
-            r"signal: segmentation fault",
-            r"received signal 11",
-            r"caught error: segmentation fault",
             r"general protection fault",
-            r"sigsegv received at time",
         ),
         "look for the library named in the kernel's line (`dmesg -T | grep segfault`) or in the stack, and"
         " compare its version with the other nodes'; where it is NCCL, try the next release",
@@ -253,23 +234,16 @@ CAUSES = (
     Cause(
         "nccl-segfault",
         "NCCL itself crashed (segmentation fault in libnccl)",
-        (r"segfault at .* in libnccl", r"libnccl\S*.*segmentation fault", r"libnccl\.so\S*\(\+0x"),
+        (r"segfault at .* in libnccl", r"libnccl\.so\S*\(\+0x"),
         "update NCCL (`pip install -U nvidia-nccl-cu12`), the same on every node; try once without plug-ins and NCCL_* variables",
         "NVIDIA/nccl issues; kernel log",
         check="software.one_nccl_can_be_met",
         weight=6,
-        unless=(r"frame #\d",),
     ),
     Cause(
         "bus-error",
         "a process died of a bus error: shared memory ran out, or a mapped file was cut short",
-        (
-            *ended_by(7, "sigbus", r"bus error"),
-            r"fatal python error: bus error",
-            r"caught signal 7 \(bus error",
-            r"bus error \(core dumped\)",
-            r"nonexistent physical address",
-        ),
+        (*crashed_by(7, "sigbus", r"bus error"),),
         "check `df -h /dev/shm` and the container's --shm-size; then check whether a file of the data or the"
         " model was rewritten meanwhile",
         "pytorch/pytorch#5040",
@@ -279,11 +253,10 @@ CAUSES = (
     Cause(
         "illegal-instruction",
         "the CPU lacks an instruction that a compiled library uses: it was built for a newer CPU",
-        (*ended_by(4, "sigill", r"illegal instruction"), r"illegal instruction"),
+        (*crashed_by(4, "sigill", r"illegal instruction"), r"trap invalid opcode"),
         "build the library on the oldest CPU of the cluster, or without -march=native; for DeepSpeed build its"
         " operations (DS_BUILD_...) on that node",
         "signal(7)",
         weight=4,
-        unless=(r"cuda",),
     ),
 )

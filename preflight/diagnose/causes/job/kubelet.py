@@ -15,7 +15,7 @@ CAUSES = (
             r"(?:runpodsandbox|createcontainer|startcontainer|stopcontainer) from runtime service failed.*deadline ?exceeded",
             r"failed to reserve (?:container|sandbox) name",
             r"kill(?:container|podsandbox)error: .*deadline ?exceeded",
-            r"error trying to reserve container name",
+            r"error reserving (?:ctr|pod) name",
         ),
         "look at the load, the disk and the runtime of that node (`journalctl -u containerd`, `crictl ps`, `iostat -x 1`): many large"
         " images unpacked at once, or a file system that hangs, hold it up; restart containerd, or drain the node",
@@ -47,9 +47,7 @@ CAUSES = (
         "device-claim",
         "the devices that a pod claims (dynamic resource allocation) could not be prepared on its node",
         (
-            r"failedpreparedynamicresources",
             r"failed to prepare dynamic resources",
-            r"nodeprepareresources failed",
             r"cannot allocate all claims",
         ),
         "read the log of the driver that the claim names on that node (its kubelet plugin), and `kubectl describe resourceclaim`;"

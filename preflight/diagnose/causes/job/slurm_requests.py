@@ -11,24 +11,12 @@ CAUSES = (
         (
             r"batch job submission failed",
             r"unable to allocate resources",
-            r"requested (?:node|topology) configuration is not available",
-            r"invalid (?:generic resource|feature|gres|trackable resource|node name)",
             r"unable to create step for job",
-            r"srun: error: .*(?:invalid|unable to create)",
-            r"more processors requested than permitted",
-            r"(?:node|task|cpu) count specification invalid",
-            r"requested nodes not in this partition",
-            r"insufficient gres available",
-            r"restrictedcorespergpu: ",
-            r"no (?:suitable topology unit found|available nodes in topology)",
-            r"insufficient resources in topology unit",
-            r"requested gres option unsupported",
-            r"required nodes (?:lack available resources|do not fit topology)",
-            r"invalid job credential",
-            r"nodes .*are ahead or behind",
             r"unable to layout tasks",
             r"too few processes for the requested",
             r"you asked for \d+ tasks but hostlist specified",
+            r"job submit/allocate failed",
+            r"unable to confirm allocation for job",
         ),
         "`sinfo -o '%P %D %N %c %m %G %f'` says what the nodes of each partition have: ask for that (--gres, --cpus-per-task, --mem,"
         " --constraint), on fewer or other nodes",
@@ -36,7 +24,6 @@ CAUSES = (
         weight=5,
         unless=(
             r"memory required by task is not available",
-            r"slurm_mem_per",
             r"socket timed out",
             r"i/o error writing script",
         ),
@@ -71,7 +58,7 @@ CAUSES = (
             r"\bstep limit reached",
             r"too many job steps on node",
             r"burst buffer resource limit exceeded",
-            r"job .*\breason[= ]\(?(?:assoc|qos)\w*(?:max|grp)\w+limit",
+            r"\breason=(?:assoc|qos)(?:max|grp)\w+",
         ),
         "`scontrol show partition` (MaxTime, MaxNodes), `sacctmgr show qos` and `sacctmgr show assoc user=$USER`: ask for less time or"
         " fewer nodes, or wait until other jobs of the account have ended",
@@ -80,7 +67,7 @@ CAUSES = (
     ),
     Cause(
         "slurm-unavailable",
-        "the nodes, partition, reservation or licences of the request exist, but cannot be had now: down, drained, reserved or busy",
+        "the nodes, partition, reservation or licences of the request exist, but are not available now: down, drained, reserved or busy",
         (
             r"required (?:node|partition) not available",
             r"requested partition configuration not available now",
@@ -110,9 +97,9 @@ CAUSES = (
             r"s(?:run|batch|alloc): (?:error|fatal): invalid --?\w+",
             r"is also in the excluded list",
             r"hostlist is empty!",
-            r"--\S+ and --\S+ are mutually exclusive\.$",
+            r"s(?:batch|alloc): fatal: .*mutually exclusive",
             r"task distribution specification invalid",
-            r"(?:submission failed|unable to allocate resources): .*invalid (?:job array|time|--nice|license|extra)",
+            r"(?:submission failed|unable to allocate resources|submit/allocate failed): .*invalid (?:job array|time|--nice|license|extra)",
             r"job dependency problem",
             r"circular job dependency",
             r"only batch jobs are accepted",
@@ -141,8 +128,8 @@ CAUSES = (
     ),
     Cause(
         "slurm-step-memory",
-        "the job does not have as much memory left as a step of srun asks for: other steps hold it, or slurmctld has just been"
-        " started again and counts what it forgot",
+        "the job does not have as much memory left as a step of srun asks for: other steps hold it, or slurmctld was just"
+        " restarted and does not know yet what is free",
         (r"memory required by task is not available",),
         "`scontrol show step` lists the steps that hold it; start with srun --overlap --mem=0, or ask for more"
         " memory (sbatch --mem); once `scontrol ping` says UP, start it again",
@@ -152,7 +139,10 @@ CAUSES = (
     Cause(
         "slurm-gpu-binding",
         "Slurm gave the tasks other GPUs than the launcher expects",
-        (r"--gpus-per-task", r"gpu-bind", r"gpus? .*task .*(?:sees|visible) .*one", r"cgroup.*device.*denied.*nvidia"),
+        (
+            r"--gpus-per-task",
+            r"gpu-bind",
+        ),
         "use only one of them: --gpus-per-node with LOCAL_RANK as device, or --gpus-per-task with device 0",
         "Lightning-AI/pytorch-lightning#4612",
         Kind.NOTE,
@@ -169,7 +159,7 @@ CAUSES = (
             r"invalid directive found in batch script",
             r"change from #slurm to #sbatch",
             r"sbatch: error: unable to open file",
-            r"sbatch: error: script .* is too (?:big|large)",
+            r"sbatch: fatal: script .*is too (?:big|large)",
         ),
         "run `dos2unix SCRIPT`; write `#!/bin/bash` in its first line and the #SBATCH lines before the first"
         " command; give sbatch the script, not the program",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from preflight.diagnose.cause import Cause, Kind
 
-# How the adapter says that a message found nobody; MPICH puts it behind the name of its function.
+# How the adapter says that a message found nobody.
 ENDED_ON_SLINGSHOT = (
-    r"handle_cq_error\b.* - (?:undeliverable|ptlte_not_found|canceled)\b",
-    r"\bc_rc_(?:undeliverable|ptlte_not_found)\b",
+    r"handle_cq_error\b.* - canceled\b",
+    r"error\b.*\b(?:undeliverable|ptlte_not_found)\b",
 )
 
 CAUSES = (
@@ -29,7 +29,7 @@ CAUSES = (
     Cause(
         "cxi-queue-full",
         "MPI on Slingshot cannot post messages any more: a completion queue is full, and the ranks wait",
-        (r"ofi is failing to make progress on posting", r"suspects a hang due to completion queue exhaustion"),
+        (r"ofi is failing to make progress on posting",),
         "set FI_CXI_DEFAULT_CQ_SIZE=131072 on all ranks; set FI_CXI_RX_MATCH_MODE=hybrid where many messages"
         " arrive before they are asked for",
         "ofiwg/libfabric#9286",
@@ -39,8 +39,7 @@ CAUSES = (
         "cxi-match-entries",
         "a Slingshot adapter ran out of entries for messages that nobody has asked for yet",
         (
-            r"le resources not recovered",
-            r"fi_cxi_rx_match_mode=\[?hybrid",
+            r"fi_cxi_rx_match_mode=\[hybrid\|software\] is required",
             r"flow control triggered due to failure to append le",
             r"flow control ux le resources",
         ),
@@ -52,7 +51,7 @@ CAUSES = (
         "cxi-undeliverable",
         "Slingshot could not deliver a message (UNDELIVERABLE): the node, adapter or link of the other side is down, or its adapter"
         " had no room for messages that no rank was waiting for",
-        (r"handle_cq_error\b.* - undeliverable\b", r"\bc_rc_undeliverable\b"),
+        (r"error\b.*\bundeliverable\b",),
         "look for the rank that ended first, and at the node of its peer: `dmesg -T | grep -i cxi`, `cxi_stat`; where it comes back on"
         " other nodes, set FI_CXI_RX_MATCH_MODE=software on all ranks",
         "quokka-astro/quokka#353; ofiwg/libfabric, prov/cxi",
@@ -63,7 +62,7 @@ CAUSES = (
     Cause(
         "cxi-peer-gone",
         "a message over Slingshot found no endpoint on the other side (PTLTE_NOT_FOUND): that rank had ended, or had closed its endpoint",
-        (r"handle_cq_error\b.* - ptlte_not_found\b", r"\bc_rc_ptlte_not_found\b"),
+        (r"error\b.*\bptlte_not_found\b",),
         "look for the first error of the other ranks, and for a rank that finished earlier than the others",
         "ofiwg/libfabric#10072",
         Kind.SUSPICION,

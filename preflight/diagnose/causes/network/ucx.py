@@ -9,10 +9,7 @@ CAUSES = (
         "sysv-shared-memory",
         "a process got no System V shared memory: all segments or their total size are used up, most often by what dead jobs left, or"
         " huge pages are not allowed",
-        (
-            r"\bshmget\b.*(?:no space left|cannot allocate|operation not permitted|invalid argument|not implemented)",
-            r"please check shared memory limits by 'ipcs -l'",
-        ),
+        (r"\bshmget\b.*(?:no space left|cannot allocate|operation not permitted|invalid argument|not implemented)",),
         "`ipcs -m` on the node lists segments: remove those without a process (`ipcrm -m ID`); of `sysctl kernel.shmmni"
         " kernel.shmall kernel.shmmax`, raise the one that `ipcs -u` shows to be nearly used up; UCX_TLS=^sysv (Open MPI: `--mca shmem ^sysv`)"
         " does without such memory",
@@ -28,7 +25,6 @@ CAUSES = (
             r"alloc_uar\(0x802\) .*failed",
             r"mlx5dv_devx_alloc_uar\(.*failed",
             r"ibv_open_device\(\S*\) failed: cannot allocate memory",
-            r"consider increasing pf_log_bar_size",
         ),
         "`dmesg -T | grep ALLOC_UAR` on the node; end what earlier jobs left, start fewer ranks a node or fewer endpoints; `mlxconfig -d"
         " DEVICE set PF_LOG_BAR_SIZE=8` (VF_LOG_BAR_SIZE for a virtual function) and a reboot make more; where the line says `not supported`,"
@@ -57,7 +53,6 @@ CAUSES = (
             r"\bibv_(?:exp_)?reg_mr\w*\(.*\) failed: (?:cannot allocate memory|resource temporarily unavailable|operation not permitted)",
             r"failed to register address \S+ mem_type bit 0x1 .*input/output error",
             r"failed to register address \S+ \(host\) .*input/output error",
-            r"set max locked memory \(ulimit -l\) to 'unlimited'",
         ),
         "`ulimit -l` inside the job must be unlimited; then `sysctl -w vm.max_map_count=262144`; a file system whose files cannot be pinned,"
         " and huge pages without RDMAV_HUGEPAGES_SAFE=1, have the same effect",
@@ -71,11 +66,8 @@ CAUSES = (
         "UCX could not reach a peer or found no transport",
         (
             r"ucx +error",
-            r"no active messages transport",
             r"nixl_err_backend",
-            r"destination is unreachable",
-            r"uct_\w+.*failed",
-            r"ucp_ep_create.*failed",
+            r"ucp_ep_create\b.*failed",
             r"failed to (?:resolve ucx endpoint|receive ucx worker address)",
         ),
         "set UCX_NET_DEVICES and UCX_TLS to the network that all nodes share; `ucx_info -d` on both ends",

@@ -111,12 +111,15 @@ def _variables(ranks: Sequence[RankStory], cast: Cast) -> Iterator[Cause]:
                 message=f"{text}: {_listed(ranks, value)}",
                 fix=said("`export {name}=...` in the script of every node; mpirun hands it on with `-x {name}`", name),
                 where=lines_with(cast, name),
+                names=(name,),
                 is_advisory=not name.startswith(STOPS),
             )
         elif name != "MASTER_ADDR" and (odd := _odd(ranks, value)):  # rank 0 may call itself localhost
             text = said("{name} in the ranks: {listed}", name, _listed(ranks, value))
             where, is_advisory = lines_with(cast, name), name != "MASTER_PORT"
-            yield Cause(about="alike", nodes=tuple(odd), message=text, where=where, is_advisory=is_advisory)
+            yield Cause(
+                about="alike", nodes=tuple(odd), message=text, where=where, names=(name,), is_advisory=is_advisory
+            )
 
 
 def lines_with(cast: Cast, word: str) -> tuple[tuple[str, int], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from preflight.facts.results.rehearsal import ABOUT, Cause, Rehearsal, RehearsedRank, RehearsedScript
-from preflight.job.measure.rehearsal import alike, launchers, limits, meeting, pace, ranks, scripts
+from preflight.job.measure.rehearsal import alike, devices, launchers, limits, meeting, pace, ranks, scripts
 from preflight.job.measure.rehearsal.rounds import program_of
 from preflight.job.start.rehearsal.lines import last_line
 from preflight.job.start.rehearsal.story import RankStory, Story
@@ -51,6 +51,7 @@ def _causes(story: Story, cast: Cast, sessions: Mapping[str, Mapping[str, int]])
     stopped = list(scripts.judged(story, cast))
     yield from stopped
     yield from limits.judged(story, cast, sessions)
+    yield from devices.judged(story, cast)
     yield from pace.judged(story, cast)
     if not any(not cause.is_advisory for cause in stopped) and meeting.failed_alone(story) and not _unnumbered(story):
         yield from meeting.judged(story, cast)

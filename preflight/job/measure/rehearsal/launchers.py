@@ -61,7 +61,9 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
     if len(alone) > 1:
         text = said("--standalone on {alone}: each node is a job of its own and trains alone", ", ".join(alone))
         fix = "leave --standalone out, and give --nnodes, --node_rank, --master_addr and --master_port"
-        yield Cause(about="ranks", nodes=alone, message=text, fix=fix, where=_places(cast, alone))
+        yield Cause(
+            about="ranks", nodes=alone, message=text, fix=fix, where=_places(cast, alone), names=("--standalone",)
+        )
         return
     for option, what in SAME.items():
         values = {name: held[option] for name, held in given.items() if option in held}
@@ -79,7 +81,8 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
                     ", ".join(nodes),
                 )
                 fix = said("give each node its own --{replace}, from 0", option.replace("-", "_"))
-                yield Cause(about="ranks", nodes=nodes, message=text, fix=fix, where=_places(cast, nodes))
+                where, names = _places(cast, nodes), (f"--{option}",)
+                yield Cause(about="ranks", nodes=nodes, message=text, fix=fix, where=where, names=names)
 
 
 def _is_one_place(option: str, values: Mapping[str, str]) -> bool:
@@ -104,9 +107,8 @@ def _differing(option: str, what: str, values: Mapping[str, str], cast: Cast) ->
             "write one value for --{shown} into the script: what each node draws for itself ($RANDOM, date) differs",
             shown,
         )
-    return Cause(
-        about="ranks", nodes=nodes, message=f"{what} (--{shown}): {listed}", fix=fix, where=_places(cast, nodes)
-    )
+    message, where = f"{what} (--{shown}): {listed}", _places(cast, nodes)
+    return Cause(about="ranks", nodes=nodes, message=message, fix=fix, where=where, names=(f"--{option}",))
 
 
 def _places(cast: Cast, nodes: Sequence[str]) -> tuple[tuple[str, int], ...]:

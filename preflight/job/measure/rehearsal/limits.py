@@ -1,4 +1,4 @@
-"""Do limits, shared memory, caches and devices hold where they count: inside the job?"""
+"""Do limits and caches hold where they count: inside the job?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def judged(story: Story, cast: Cast, sessions: Mapping[str, Mapping[str, int]]) 
     for first in firsts:
         yield from _limits(first, firsts, cast, sessions.get(first.node, {}))
         yield from _caches(first)
-        yield from _devices(ranks[first.node])
 
 
 def _limits(rank: RankStory, firsts: Sequence[RankStory], cast: Cast, session: Mapping[str, int]) -> Iterator[Cause]:
@@ -85,6 +84,7 @@ def _caches(rank: RankStory) -> Iterator[Cause]:
                     cache.locks[0],
                     rank.node,
                 ),
+                names=(cache.variable,),
                 fix=said("`rm {locks}` on {node}, when no job of yours runs there", cache.locks[0], rank.node),
             )
         elif not cache.can_write:
@@ -92,7 +92,8 @@ def _caches(rank: RankStory) -> Iterator[Cause]:
                 "{variable} {path} cannot be written on {node}", cache.variable or "the cache", cache.path, rank.node
             )
             fix = said("`export {variable}=` a folder that the job may write, in the script", cache.variable)
-            yield Cause(about="limits", nodes=(rank.node,), message=text, fix=fix, is_advisory=True)
+            names = (cache.variable,)
+            yield Cause(about="limits", nodes=(rank.node,), message=text, fix=fix, names=names, is_advisory=True)
         elif 0 <= cache.free_bytes < LITTLE_BYTES and cache.kind != "":
             text = said(
                 "{path} ({variable}) has {free_bytes} MiB free on {node}",
@@ -102,15 +103,3 @@ def _caches(rank: RankStory) -> Iterator[Cause]:
                 rank.node,
             )
             yield Cause(about="limits", nodes=(rank.node,), message=text, is_advisory=True)
-
-
-def _devices(ranks: list[RankStory]) -> Iterator[Cause]:
-    """Ranks of one node that see no device of their own."""
-    for rank in ranks:
-        local = rank.arrived.variables.get("LOCAL_RANK", "0")
-        seen = len(rank.loaded.devices) if rank.loaded else 0
-        if seen and local.isdigit() and int(local) >= seen and len(ranks) > seen:
-            shown = rank.arrived.variables.get("CUDA_VISIBLE_DEVICES", "not set")
-            what = said("is to use device {local}, and sees {seen} (CUDA_VISIBLE_DEVICES={shown})", local, seen, shown)
-            message = said("rank {rank} on {node} {what}", rank.rank, rank.node, what)
-            yield Cause(about="limits", nodes=(rank.node,), message=message)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from preflight.facts.results.rehearsal import Cause
 from preflight.job.measure.rehearsal.alike import lines_with
-from preflight.job.measure.rehearsal.rounds import rounds
+from preflight.job.measure.rehearsal.logins import says
+from preflight.job.measure.rehearsal.rounds import program_of, rounds
 from preflight.job.start.outcome import Outcome, conclude
 from preflight.job.start.outcome import RankStory as JobRank
-from preflight.job.start.rehearsal.lines import last_words
 from preflight.job.start.rehearsal.over import ENDED, FAILED
 from preflight.job.start.rehearsal.story import Process, RankStory, Story
 from preflight.launch.cast import Cast
@@ -22,7 +22,10 @@ from preflight.said.redact import without_secrets
 EARLY = ("arrived", "numbered")
 ALONE = (*EARLY, "import")
 DONE = "done"
-TORCH_LOG = re.compile(r"^\[?[WEI]\d{4} [^\]]*\] (?:\[c10d\] )?")
+MEETING = ("MASTER_ADDR", "--master-addr", "--rdzv-endpoint", "main_process_ip")
+OF_A_JOB = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
+NAMED = ("NCCL_", "GLOO_", "UCX_", "FI_", "MASTER_PORT")  # by their value; an address stands in every failure
+WORD = re.compile(r"[\w.:-]*\w")
 
 
 def failed_alone(story: Story) -> bool:
@@ -35,7 +38,7 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
     for ranks in rounds(story):
         if all(rank.stage == DONE for rank in ranks):
             continue
-        found = [] if failed_alone(story) else list(no_way(ranks, cast))
+        found = [] if failed_alone(story) else list(in_own_network(ranks, cast)) or list(no_way(ranks, cast))
         yield from found
         if found:
             return
@@ -49,10 +52,31 @@ def judged(story: Story, cast: Cast) -> Iterator[Cause]:
                 message=without_secrets(outcome.failure + calling)[:1500] + _at(places(cast, nodes)),
                 fix=outcome.why.fix,
                 where=places(cast, nodes),
+                names=named_in_failure(ranks),
             )
             return
     if story.why_over not in ("", ENDED):
         yield from waiting(story, cast)
+
+
+def in_own_network(ranks: Sequence[RankStory], cast: Cast) -> Iterator[Cause]:
+    """The ranks that a container or the like keeps in a network that the other nodes do not know."""
+    nodes = tuple(dict.fromkeys(rank.node for rank in ranks if rank.arrived.own_network))
+    if not nodes or len({rank.node for rank in ranks} | {*cast.nodes}) < 2:
+        return
+    meets = next((rank.meets for rank in ranks if rank.arrived.own_network and rank.meets), None)
+    why = said(": {why}", meets.error) if meets and meets.error else ""
+    place = said(", where nobody reaches {place}", meets.place) if meets and not why and ranks[0].node in nodes else ""
+    message = said(
+        "the ranks on {nodes} are in a network of their own, as a container without the host's network has{place}{why}",
+        fold(nodes),
+        place,
+        why,
+    )
+    where = places(cast, nodes)
+    fix = "`docker run --network=host`; apptainer and enroot share the node's network unless they are told otherwise"
+    message = f"{message}{_at(where)}"
+    yield Cause(about="training", nodes=nodes, message=message, fix=fix, where=where, names=("--network",))
 
 
 def no_way(ranks: Sequence[RankStory], cast: Cast) -> Iterator[Cause]:
@@ -77,7 +101,22 @@ def no_way(ranks: Sequence[RankStory], cast: Cast) -> Iterator[Cause]:
 def _of_place(nodes: tuple[str, ...], message: str, cast: Cast) -> Cause:
     where = lines_with(cast, "MASTER_ADDR") or places(cast, nodes)
     fix = "write an address of rank 0's node that every node reaches: MASTER_ADDR, --master_addr or --rdzv_endpoint"
-    return Cause(about="training", nodes=nodes, message=f"{message}{_at(where)}", fix=fix, where=where)
+    message = f"{message}{_at(where)}"
+    return Cause(about="training", nodes=nodes, message=message, fix=fix, where=where, names=MEETING)
+
+
+def named_in_failure(ranks: Sequence[RankStory]) -> tuple[str, ...]:
+    """What the failures are about: a program that is not there, variables that are not set, or whose value is named."""
+    found: list[str] = []
+    for rank in ranks:
+        if not rank.error:
+            continue
+        variables = rank.arrived.variables
+        if rank.stage == "arrived":
+            found += [program_of(rank), *(name for name in OF_A_JOB if name not in variables)]
+        words = {*WORD.findall(rank.error)}
+        found += [name for name, value in variables.items() if name.startswith(NAMED) and value in words]
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def _at(where: Sequence[tuple[str, int]]) -> str:
@@ -129,7 +168,7 @@ def waiting(story: Story, cast: Cast) -> Iterator[Cause]:
             fix=fix,
             where=places(cast, (name,)),
         )
-    nodes = [story.nodes[name] for name in cast.scripts]
+    nodes = [story.nodes[name] for name in cast.nodes]  # a script may start the launchers of other nodes
     waits = [node for node in nodes if node.launched and node.code is None and not node.ranks]
     others = [node.node for node in nodes if not node.launched and not node.ranks]
     if calling or not waits or story.why_over == FAILED:
@@ -137,8 +176,7 @@ def waiting(story: Story, cast: Cast) -> Iterator[Cause]:
     names = [node.node for node in waits]
     guilty = tuple(others or names)
     for_whom = said(", for {others}", fold(others)) if others else ""
-    words = next(filter(None, map(last_words, waits)), "")
-    words = said("; it says: {words}", TORCH_LOG.sub("", words)) if words else ""
+    words = says(others, story, cast)
     message = said(
         "the launcher on {names} waits{for_whom}, and started no rank in {seconds:.0f} s{words}",
         fold(names),

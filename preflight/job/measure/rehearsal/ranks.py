@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from preflight.facts.results.rehearsal import Cause
+from preflight.job.measure.rehearsal.alike import lines_with
+from preflight.job.measure.rehearsal.logins import says
 from preflight.job.measure.rehearsal.rounds import program_of, rounds, world_of
+from preflight.job.measure.rehearsal.scripts import LOGINS
 from preflight.job.start.rehearsal.lines import last_line
 from preflight.job.start.rehearsal.story import RankStory, Story
 from preflight.launch.cast import Cast
@@ -13,6 +18,9 @@ from preflight.reach.hosts import fold
 from preflight.said import said
 
 MOST_NAMED = 8
+# What a cause may be about: how a rank is numbered, and how many there are, in the words of each launcher.
+NUMBER = ("RANK", "--node-rank", "machine_rank")
+COUNT = ("WORLD_SIZE", "--nnodes", "--nproc-per-node", "num_machines", "num_processes", "NNODES", "--standalone")
 
 
 def judged(story: Story, cast: Cast) -> Iterator[Cause]:
@@ -34,18 +42,22 @@ def _of_round(ranks: Sequence[RankStory], story: Story, cast: Cast) -> Iterator[
     if len(alone) == len(ranks) and len(cast.nodes) > 1:
         several = said("{ranks} rank{s} on {nodes}", len(ranks), "s" * (len(ranks) > 1), _nodes(ranks))
         fix = "give the launcher the number of nodes, and every node its own number"
-        yield _cause(ranks, cast, said("{several}, each in a world of one: every node would train alone", several), fix)
+        yield _cause(
+            ranks, cast, said("{several}, each in a world of one: every node would train alone", several), fix, COUNT
+        )
         return
     twice = _twice(ranks)
     if twice:
-        yield _cause(twice, cast, _twice_text(twice, size), "give every node its own node rank, or RANK its own number")
+        yield _cause(
+            twice, cast, _twice_text(twice, size), "give every node its own node rank, or RANK its own number", NUMBER
+        )
         return
     yield from _missing(ranks, size, story, cast)
     if cast.ranks and size and cast.ranks != size:
         text = said(
             "the files promise {ranks} ranks, and those that came were told that there are {size}", cast.ranks, size
         )
-        yield _cause(ranks, cast, text, "")
+        yield _cause(ranks, cast, text, "", COUNT)
 
 
 def _unnumbered(ranks: Sequence[RankStory], cast: Cast) -> Cause:
@@ -66,9 +78,9 @@ def _unnumbered(ranks: Sequence[RankStory], cast: Cast) -> Cause:
         if by_accelerate
         else "`export` RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT before it, or start it with torchrun"
     )
-    return _cause(
-        ranks, cast, said("{program} on {nodes} would train alone: {what}", program, _nodes(ranks), what), fix
-    )
+    message = said("{program} on {nodes} would train alone: {what}", program, _nodes(ranks), what)
+    cause = _cause(ranks, cast, message, fix, (*NUMBER, "srun" if _is_of_batch_shell(ranks[0]) else program))
+    return msgspec.structs.replace(cause, where=(*cause.where, *lines_with(cast, "RANK="))) if value else cause
 
 
 def _twice(ranks: Sequence[RankStory]) -> list[RankStory]:
@@ -104,11 +116,12 @@ def _missing(ranks: Sequence[RankStory], size: int, story: Story, cast: Cast) ->
     if batch:
         why, fix = "; it is the batch shell that starts them, on its own node alone", "start them with `srun`"
     else:
-        why, fix = "".join(_at_rest(name, story, cast) for name in without[:3]), ""
+        why, fix = "".join(_at_rest(name, story, cast) for name in without[:3]) + says(without, story, cast), ""
     waiting = [rank for rank in ranks if rank.stage in ("rendezvous", "communicator")]
     waits = said("; rank {rank} on {node} waits for them", waiting[0].rank, waiting[0].node) if waiting else ""
     where = _where(without or [rank.node for rank in ranks], story, cast)
-    yield Cause(about="ranks", nodes=tuple(nodes), message=f"{came}{from_where}{why}{waits}", fix=fix, where=where)
+    message, names = f"{came}{from_where}{why}{waits}", ("srun",) if batch else COUNT
+    yield Cause(about="ranks", nodes=tuple(nodes), message=message, fix=fix, where=where, names=names)
 
 
 def _is_of_batch_shell(rank: RankStory) -> bool:
@@ -137,14 +150,17 @@ def _where(nodes: Sequence[str], story: Story, cast: Cast) -> tuple[tuple[str, i
         for line in [last_line(story.nodes[name], cast.scripts[name])]
         if line is not None
     ]
-    return tuple(dict.fromkeys((line.file, line.line) for line in lines))
+    # One that still runs may wait for what it has started in the background.
+    running = {cast.scripts[name].name for name in nodes if name in cast.scripts and story.nodes[name].code is None}
+    starts = [(p.where.file, p.where.line) for p in cast.plans if p.where.file in running and p.wraps & LOGINS]
+    return tuple(dict.fromkeys([*starts, *((line.file, line.line) for line in lines)]))
 
 
-def _cause(ranks: Sequence[RankStory], cast: Cast, message: str, fix: str) -> Cause:
+def _cause(ranks: Sequence[RankStory], cast: Cast, message: str, fix: str, names: tuple[str, ...]) -> Cause:
     nodes = tuple(dict.fromkeys(rank.node for rank in ranks))
     places = tuple(dict.fromkeys((plan.where.file, plan.where.line) for plan in cast.plans))
     at = f" ({places[0][0]}:{places[0][1]})" if len(places) == 1 else ""
-    return Cause(about="ranks", nodes=nodes, message=f"{message}{at}", fix=fix, where=places)
+    return Cause(about="ranks", nodes=nodes, message=f"{message}{at}", fix=fix, where=places, names=names)
 
 
 def _nodes(ranks: Sequence[RankStory]) -> str:

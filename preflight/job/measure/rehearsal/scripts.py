@@ -16,6 +16,7 @@ from preflight.job.start.rehearsal.lines import (
     last_line,
     last_words,
     text_at,
+    whole_at,
     without_noise,
 )
 from preflight.job.start.rehearsal.story import NodeStory, Story
@@ -159,6 +160,7 @@ def _stopped(node: NodeStory, line: Line | None, *, has_trained: bool) -> Cause:
         fix=_fix(status, line),
         is_advisory=has_trained,
         where=((line.file, line.line),) if line else (),
+        names=tuple(word.partition("=")[0] for word in line.text.split() if word in words.split()) if line else (),
     )
 
 
@@ -200,11 +202,13 @@ def refused(cast: Cast) -> Iterator[Cause]:
     for name, script in cast.scripts.items():
         lines = script.text.splitlines()
         places = {plan.where.line for plan in cast.plans if plan.where.file == script.name}
-        sure = [(line, words) for line in sorted(places) for words in _hiding(text_at(lines, line))]
+        sure = [(line, words) for line in sorted(places) for words in _hiding(whole_at(lines, line))]
         sure += [
             (plan.where.line, "PYTHONPATH=$PYTHONPATH before the command for the other node")
             for plan in cast.plans
-            if plan.where.file == script.name and plan.wraps & LOGINS and "PYTHONPATH" not in plan.command
+            if plan.where.file == script.name
+            and plan.wraps & LOGINS
+            and "PYTHONPATH" not in f"{plan.command} {whole_at(lines, plan.where.line)}"
         ]
         # An assignment of its own line takes our folder away from every command behind it.
         for number, text in enumerate(lines, 1):

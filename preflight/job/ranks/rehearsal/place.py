@@ -32,8 +32,8 @@ MOST_LOCKS = 4
 MOST_ENTRIES = 5000
 
 
-def arrived(argv: list[str], names: list[str]) -> dict[str, Any]:
-    """Everything that is known before torch is imported."""
+def arrived(argv: list[str], names: list[str], network: str = "") -> dict[str, Any]:
+    """Everything that is known before torch is imported; `network` is that of the node, as the kernel numbers it."""
     shm = os.statvfs("/dev/shm")
     return {
         "record": "arrived",
@@ -48,15 +48,25 @@ def arrived(argv: list[str], names: list[str]) -> dict[str, Any]:
         "variables": {
             name: value[:1000]
             for name, value in sorted(os.environ.items())
-            if (name in NAMES or name.startswith(PREFIXES)) and not any(word in name for word in SECRETS)
+            if (name in NAMES or name in names or name.startswith(PREFIXES))
+            and not any(word in name for word in SECRETS)
         },
         "limits": {name: resource.getrlimit(number)[0] for name, number in LIMITS.items()},
         "shm_bytes": shm.f_frsize * shm.f_blocks,
         "cgroup": text_of("/proc/self/cgroup")[-300:],
         "folder": os.getcwd(),
+        "own_network": bool(network) and network_of_process() != network,
         "caches": [cache(variable, usual) for variable, usual in CACHES.items()],
         "at": time.time(),
     }
+
+
+def network_of_process() -> str:
+    """The network namespace of this process: a container has one of its own unless it was given the node's."""
+    try:
+        return os.readlink("/proc/self/ns/net")
+    except OSError:
+        return ""
 
 
 def cache(variable: str, usual: str) -> dict[str, Any]:
@@ -100,12 +110,18 @@ def left_locks(path: str) -> list[str]:
     for folder, _, files in os.walk(path):
         for name in files:
             full = os.path.join(folder, name)
-            if (name == "lock" or name.endswith(".lock")) and is_old(full) and not is_held(full):
+            is_lock = name == "lock" or name.endswith(".lock")
+            if is_lock and not has_result(files) and is_old(full) and not is_held(full):
                 found.append(full[:300])
         seen += len(files) + 1
         if len(found) >= MOST_LOCKS or seen > MOST_ENTRIES:
             break
     return found[:MOST_LOCKS]
+
+
+def has_result(files: list[str]) -> bool:
+    """Whether a build beside a lock came to its end: older Tritons leave the lock, and nobody takes it for one."""
+    return any(name.endswith((".cubin", ".hsaco")) or name.startswith("__grp__") for name in files)
 
 
 def is_old(path: str) -> bool:

@@ -42,7 +42,8 @@ def backend_of(asked: str) -> str:
 
 def rehearse(given: dict[str, Any], records: Records) -> None:
     """Say where this rank is, and be a rank of the reference training."""
-    records.send({**arrived(given["argv"], given["names"]), "began": given["started"]})
+    here = arrived(given["argv"], given["names"], given.get("network", ""))
+    records.send({**here, "began": given["started"]})
     missing_program = lacks(*given["program"])
     if missing_program:
         raise RuntimeError(missing_program)

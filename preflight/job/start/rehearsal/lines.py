@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,7 +14,12 @@ from preflight.launch.cast import Script
 from preflight.said.redact import without_secrets
 
 MOST_CHARACTERS = 160
-NOISE = re.compile(r"bash: (?:cannot set terminal process group|no job control in this shell)|-{20,}$|\*{20,}$")
+NOISE = re.compile(
+    r"bash: (?:cannot set terminal process group|no job control in this shell)|-{20,}$|\*{20,}$"
+    r"|(?:[\w.-]+: )?(?:frame #\d+: |Exception raised from )"  # where in its own code torch was
+)
+# pdsh puts the name of the node before it.
+TORCH_WARNING = re.compile(r"(?:[\w.-]+: )?\[?[WI]\d{4} [^\]]*\] (?:\[c10d\] )?")
 NOT_FOUND, NOT_RUN = 127, 126
 
 
@@ -74,14 +80,32 @@ def _line(row: Row, status: int, script: Script) -> Line:
 
 def text_at(lines: Sequence[str], number: int) -> str:
     """The command on a line, with the lines that it goes on, without secrets."""
+    shown = without_secrets(" ".join(whole_at(lines, number).split("\n")))
+    return shown if len(shown) <= MOST_CHARACTERS else f"{shown[: MOST_CHARACTERS - 3]}..."
+
+
+def whole_at(lines: Sequence[str], number: int) -> str:
+    """The command on a line as it stands, with the lines that a backslash or an open quote makes it go on."""
     if not 0 < number <= len(lines):
         return ""
     whole = lines[number - 1].strip()
-    while whole.endswith("\\") and number < len(lines):
-        whole = f"{whole[:-1].rstrip()} {lines[number].strip()}"
-        number += 1
-    shown = without_secrets(whole)
-    return shown if len(shown) <= MOST_CHARACTERS else f"{shown[: MOST_CHARACTERS - 3]}..."
+    for line in lines[number:]:
+        if whole.endswith("\\"):
+            whole = f"{whole[:-1].rstrip()} {line.strip()}"
+        elif _is_quoting(whole):
+            whole = f"{whole}\n{line.strip()}"
+        else:
+            break
+    return whole
+
+
+def _is_quoting(text: str) -> bool:
+    """Whether a quote is open at the end of a text."""
+    try:
+        shlex.split(text, comments=True)
+    except ValueError:
+        return True
+    return False
 
 
 def without_noise(text: str) -> list[str]:
@@ -91,11 +115,12 @@ def without_noise(text: str) -> list[str]:
 
 
 def last_words(node: NodeStory) -> str:
-    """The last line that the script wrote to standard error, else to standard output."""
+    """The last line that the script wrote to standard error, else to standard output; warnings of torch only alone."""
     if node.output is None:
         return ""
     for text in (node.output.err, node.output.out):
-        words = without_noise(text)
+        lines = without_noise(text)
+        words = [line for line in lines if not TORCH_WARNING.match(line)] or [TORCH_WARNING.sub("", i) for i in lines]
         if words:
             return without_secrets(words[-1])[:300]
     return ""

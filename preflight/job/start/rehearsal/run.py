@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ async def rehearse(
                 "environment": [list(layer) for layer in layers],
                 "drop": list(drop[name]),
                 "hook": (RANKS / "rehearsal" / "hook.py").read_text(encoding="utf-8"),
-                "settings": _settings(cast, backend, address=address, port=port, seconds=seconds),
+                "settings": settings_of(cast.programs, backend, address=address, port=port, seconds=seconds),
                 "seconds": seconds + FINISH_SECONDS,
                 "scratch": True,
             }
@@ -118,11 +118,13 @@ def progress(story: Story) -> str:
     return said("{ranks} of {wanted} ranks came, {done} are done", len(ranks), wanted or "?", done)
 
 
-def _settings(cast: Cast, backend: str, *, address: str, port: int, seconds: float) -> dict[str, Any]:
+def settings_of(programs: Sequence[str], backend: str, *, address: str, port: int, seconds: float) -> dict[str, Any]:
+    """What the hook reads, and hands on to the trainee."""
     training = {"steps": STEPS, "join_seconds": seconds, "wait_seconds": min(45.0, seconds)}
     fallback = {"address": address, "port": str(port)}
     trainee = {"training": training, "backend": backend, "fallback": fallback, "scratch": "{scratch}"}
-    return {"programs": list(cast.programs), "trainee": trainee}
+    trainee["network"] = "{network}"
+    return {"programs": list(programs), "trainee": trainee}
 
 
 async def _free_port(session: Session, address: str) -> int:

@@ -59,6 +59,7 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
     shm_bytes: Number
     cgroup: Text
     folder: Text
+    own_network: bool = False  # another than that of its node
     caches: Annotated[tuple[Cache, ...], msgspec.Meta(max_length=16)]
     began: float
 

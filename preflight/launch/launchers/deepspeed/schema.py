@@ -6,12 +6,14 @@ The rows are those of DeepSpeed 0.14 to 0.18: runtime/config.py, runtime/zero/co
 from __future__ import annotations
 
 import difflib
+import itertools
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from preflight.judge.ledger.findings import Finding
-from preflight.launch.field import Sourced, words
-from preflight.launch.plan import BatchConfig, LaunchFiles, fail, warn
+from preflight.launch.field import Sourced, value_of, words
+from preflight.launch.plan import BATCH_KEYS, BatchConfig, LaunchFiles, fail, warn
 from preflight.said import said
 
 KEYS = frozenset(
@@ -47,6 +49,7 @@ ZERO_KEYS = frozenset(
     """
     )
 )
+OF_A_TRAINER = re.compile(r"--(per_device_train_batch_size|output_dir|learning_rate|model_name_or_path)\b")
 DEVICES = ("none", "cpu", "nvme")
 
 
@@ -108,4 +111,22 @@ def _at(held: Any) -> Any:
     return held.where
 
 
-FILES_RULES = (values_are_allowed,)
+def auto_is_filled_in(files: LaunchFiles) -> Iterable[Finding]:
+    """A value of "auto" is for transformers' Trainer or accelerate to fill in: DeepSpeed reckons with the word."""
+    for config in files.batches:
+        name = config.file.rpartition("/")[2]
+        left = [key for key in BATCH_KEYS if (held := config.values.get(key)) is not None and value_of(held) == "auto"]
+        for plan in files.plans if left else ():
+            words = [value_of(word) or "" for word in plan.arguments]
+            pairs = [*itertools.pairwise(words), *(tuple(word.split("=", 1)) for word in words if "=" in word)]
+            is_own = any(one[0] == "--deepspeed_config" and one[1].rpartition("/")[2] == name for one in pairs)
+            if is_own and plan.launcher.name != "accelerate" and not any(map(OF_A_TRAINER.match, words)):
+                message = said(
+                    '"auto" for {keys} is filled in by transformers; by --deepspeed_config DeepSpeed gets the word',
+                    ", ".join(left),
+                )
+                where = config.values[left[0]]
+                yield warn("values_are_allowed", message, _at(where), plan.where, fix=f'"{left[0]}": 8')
+
+
+FILES_RULES = (values_are_allowed, auto_is_filled_in)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from preflight.judge.ledger.findings import Finding, Where
@@ -66,7 +67,18 @@ def pytorchjob(document: Located, documents: list[Located], file: str) -> Answer
     nproc = number(document.get("spec", "nprocPerNode"), file)
     if nproc is not None:
         plans = [replace(plan, processes_per_node=nproc) if _asks_operator(plan) else plan for plan in plans]
-    return plans, [*problems, *pods.against_gpus(plans, groups)]
+    return plans, [*problems, *pods.against_gpus([_alone(plan) for plan in plans], groups)]
+
+
+STARTS_OTHERS = re.compile(r"(?i)n_?proc|gpu|device|world|spawn|trainer\.|workers_per_node|launcher")
+
+
+def _alone(plan: Plan) -> Plan:
+    """A plain python is the one process of its pod, unless an option tells it of more."""
+    words = [value_of(argument) or "" for argument in plan.arguments]
+    if not plan.is_by_hand or plan.processes_per_node is not None or any(map(STARTS_OTHERS.search, words)):
+        return plan
+    return replace(plan, processes_per_node=Sourced(1, plan.where.file, plan.where.line, "tool"))
 
 
 def _elastic(policy: Located, replicas: Field[int], file: str) -> list[Finding]:

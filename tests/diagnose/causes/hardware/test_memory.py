@@ -99,6 +99,10 @@ LINES = (
     ("srun: error: node7: tasks 6-7: Bus error (core dumped)", "bus-error"),
     ("OutOfMemoryError: Container killed due to memory usage", "oom-killed"),
     ("Warning  SystemOOM  kubelet  System OOM encountered, victim process: python, pid: 77", "oom-killed"),
+    (
+        "(raylet) node_manager.cc:3064: 0 Workers (tasks / actors) killed due to memory pressure (OOM), 3 Workers crashed due to other reasons at node",
+        "",
+    ),
     ("It appears as if there is not enough space for /dev/shm/x (the shared-memory backing", "shared-memory-full"),
 )
 

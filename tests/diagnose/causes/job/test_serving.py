@@ -31,6 +31,11 @@ LINES = (
         "ValueError: The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache (20000).",
         "vllm-context-too-long",
     ),
+    (
+        "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.",
+        "no-memory-for-kv-cache",
+    ),
+    ("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", "no-memory-for-kv-cache"),
     ("ValueError: Model architectures ['FooForCausalLM'] are not supported for now.", "unsupported-model"),
     ("ValueError: placement group bundle index 3 is invalid. Valid placement group indexes: 0-2", "ray-placement"),
     (

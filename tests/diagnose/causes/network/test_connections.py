@@ -25,6 +25,11 @@ LINES = (
         "requests.exceptions.ProxyError: HTTPSConnectionPool(host='n1', port=443): Max retries exceeded with url: / (Caused by ProxyError('Cannot connect to proxy.'))",
         "proxy",
     ),
+    ("OSError: Tunnel connection failed: 403 Forbidden", "proxy"),
+    (
+        "requests.exceptions.ProxyError: HTTPSConnectionPool(host='hub', port=443): Max retries exceeded with url: /config.json (Caused by ProxyError('Unable to connect to proxy', OSError('Tunnel connection failed: 403 Forbidden')))",
+        "proxy",
+    ),
     ("docker: Error response from daemon: Bind for 0.0.0.0:29500 failed: port is already allocated.", "port-in-use"),
     ("channel 2: open failed: administratively prohibited: open failed", "firewall"),
     ("http.client.RemoteDisconnected: Remote end closed connection without response", "connection-reset"),

@@ -52,3 +52,26 @@ def test_launchers_that_wait_for_a_node_are_told():
     waits.processes = (Process(5, 1, "S", "python torchrun", (Socket("10.0.0.9:29500", "connecting"),)),)
     (cause,) = judged(story(waits, node("node2", code=None), why="still"), cast())
     assert "`python torchrun` on node1 calls 10.0.0.9:29500, and nobody answers" in cause.message
+
+
+def test_ranks_in_a_network_of_their_own_are_named():
+    """As long as that keeps the job from its end."""
+    first, second = rank(0, "node1", stage="rendezvous", own_network=True), rank(1, "node2", stage="rendezvous")
+    for each in (first, second):
+        each.meets = Meets("node1:29500", ("10.0.0.1",), False, "")
+    (cause,) = judged(story(node("node1", first), node("node2", second)), cast())
+    assert cause.nodes == ("node1",)
+    assert cause.message == (
+        "the ranks on node1 are in a network of their own, as a container without the host's network has, where nobody "
+        "reaches node1:29500 (run.sh:4)"
+    )
+    first.stage = second.stage = "done"
+    assert list(judged(story(node("node1", first), node("node2", second)), cast())) == []
+
+
+def test_launchers_that_another_node_starts_are_told_too():
+    """The script of node1 has started that of node2, and not its own."""
+    waits = node("node2", code=None, words=torchrun(1))
+    (cause,) = judged(story(node("node1", code=None), waits, why="still"), cast(scripts=("node1",)))
+    assert cause.nodes == ("node1",)
+    assert cause.message.startswith("the launcher on node2 waits, for node1")

@@ -51,3 +51,20 @@ def test_the_place_to_meet_is_looked_at_by_the_kernel(monkeypatch):
     assert "no-such-host.invalid has no address here" in meeting_place()["error"]
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     assert (meeting_place()["own"], meeting_place()["error"]) == (True, "")
+
+
+def test_a_lock_beside_a_finished_kernel_is_of_no_build(tmp_path, monkeypatch):
+    """Older Tritons leave it there after each."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    for name in ("killed", "done"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lock").touch()
+        os.utime(tmp_path / name / "lock", (0, 0))
+    (tmp_path / "done" / "__grp__kernel.json").write_text("{}")
+    assert cache("TRITON_CACHE_DIR", "~/x")["locks"] == [str(tmp_path / "killed" / "lock")]
+
+
+def test_another_network_than_that_of_the_node_is_told():
+    """Where the node's is known."""
+    own = os.readlink("/proc/self/ns/net")
+    assert [arrived([], [], network)["own_network"] for network in ("", own, "net:[1]")] == [False, False, True]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.job.start.rehearsal.lines import failed_lines, last_line, last_words, rows_of_script, text_at
+from preflight.job.start.rehearsal.lines import failed_lines, last_line, last_words, rows_of_script, text_at, whole_at
 from preflight.job.start.rehearsal.story import Row
 from tests.job.measure.rehearsal.stories import PATH, cast, node
 
@@ -53,3 +53,17 @@ def test_the_last_words_are_those_of_the_error_stream():
     """Else nothing."""
     assert last_words(node("node1", err="one\ntwo\n\n")) == "two"
     assert last_words(node("node1")) == ""
+
+
+def test_a_command_goes_on_behind_a_backslash_and_an_open_quote():
+    """As bash reads it; an apostrophe in a comment opens nothing."""
+    lines = ["pdsh -w n1 \\", '  "cd x', 'python y"', "echo z # it's", "echo"]
+    assert whole_at(lines, 1) == 'pdsh -w n1 "cd x\npython y"'
+    assert whole_at(lines, 4) == "echo z # it's"
+
+
+def test_a_warning_of_torch_is_the_last_word_only_where_there_is_no_other():
+    """What failed stands before it."""
+    warning = "[W1127 23:40:59.2 socket.cpp:207] [c10d] The hostname of the client socket cannot be retrieved. err=-3"
+    assert last_words(node("node1", err=f"no such host\n{warning}\nframe #1: x\n")) == "no such host"
+    assert last_words(node("node1", err=f"{warning}\n")).startswith("The hostname of the client socket")

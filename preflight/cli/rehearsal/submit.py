@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from preflight.job.measure.rehearsal.whole import SUBMITTED
 from preflight.launch.cast import Script
@@ -22,8 +21,14 @@ PATIENCE_SECONDS = 120.0  # until Slurm starts the job
 COMMAND_SECONDS = 30.0
 LOOK_SECONDS = 0.5
 MORE_SECONDS = 120.0  # beside the deadline of the run, until the job is ended by Slurm
-# Should we be killed, the job ends with us: this one outlives us for a moment.
-CANCEL = 'while kill -0 "$0" 2>/dev/null; do sleep 0.5; done; exec scancel "$1"'
+# Should we be killed, at whatever moment, the job ends with us: this one submits it, and outlives us for a moment.
+SUBMIT = """
+trap '' PIPE
+job=$("$@") || exit
+echo "$job" 2>/dev/null
+while kill -0 "$0" 2>/dev/null; do sleep 0.5; done
+until scancel "${job%%;*}"; do sleep 1; done
+"""
 # The batch shell waits for the node agent's file, which nobody else can make: it lies in a folder of our own user.
 BODY = """
 waited=0
@@ -67,16 +72,18 @@ def submitted(script: Script, *, seconds: float) -> Iterator[None]:
     """
     if shutil.which("sbatch") is None:
         raise PreflightError("sbatch is not installed here: start preflight where Slurm's commands are")
-    with tempfile.TemporaryDirectory(prefix="preflight-") as folder:
-        path = Path(folder, "rehearsal.sbatch")
-        path.write_text(waiting_script(script), encoding="utf-8")
-        minutes = int((seconds + MORE_SECONDS) // 60) + 1
-        words = ["--parsable", f"--time={minutes}", "--output=/dev/null", "--error=/dev/null", "--no-requeue"]
-        job = _ask(["sbatch", *words, str(path), *script.words]).split(";")[0].strip()
+    minutes = int((seconds + MORE_SECONDS) // 60) + 1
+    words = ["--parsable", f"--time={minutes}", "--output=/dev/null", "--error=/dev/null", "--no-requeue"]
     before = dict(os.environ)
     watcher = subprocess.Popen(
-        ["sh", "-c", CANCEL, str(os.getpid()), job], stdin=subprocess.DEVNULL, start_new_session=True
+        ["sh", "-c", SUBMIT, str(os.getpid()), "sbatch", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
     )
+    job = _submitted(watcher, waiting_script(script))
     try:
         nodes = _nodes_of(job)
         os.environ |= {"SLURM_JOB_ID": job, "SLURM_JOB_NODELIST": nodes, SUBMITTED: job}
@@ -88,6 +95,25 @@ def submitted(script: Script, *, seconds: float) -> Iterator[None]:
             _ask(["scancel", job])
         watcher.kill()
         watcher.wait(timeout=COMMAND_SECONDS)
+
+
+def _submitted(watcher: subprocess.Popen[str], text: str) -> str:
+    """The job that sbatch made of a script. Raises PreflightError with its last line."""
+    assert watcher.stdin is not None
+    assert watcher.stdout is not None
+    assert watcher.stderr is not None
+    with contextlib.suppress(BrokenPipeError):  # what has refused it does not read it
+        watcher.stdin.write(text)
+        watcher.stdin.close()
+    with watcher.stdout, watcher.stderr:
+        ready, _, _ = select.select([watcher.stdout], [], [], COMMAND_SECONDS)
+        job = watcher.stdout.readline().split(";")[0].strip() if ready else ""
+        if job:
+            return job
+        words = last_line(watcher.stderr.read(), "no output") if ready else ""
+    watcher.kill()
+    watcher.wait(timeout=COMMAND_SECONDS)
+    raise PreflightError(f"sbatch: {words}" if ready else "sbatch does not answer: `scontrol ping`")
 
 
 def _nodes_of(job: str) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
-from preflight.cli.submit import submitted, waiting_script
+from preflight.cli.rehearsal.submit import submitted, waiting_script
 from preflight.launch.cast import Script
 from preflight.said.errors import PreflightError
 
@@ -67,6 +71,28 @@ def test_a_job_that_does_not_begin_is_cancelled(slurm):
     with ended, submitted(SCRIPT, seconds=60.0):
         pass
     assert (folder / "cancelled").exists()
+
+
+KILLED = """
+import os, signal
+from preflight.cli.rehearsal.submit import submitted
+from preflight.launch.cast import Script
+import preflight.cli.rehearsal.submit as module
+module._submitted = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
+with submitted(Script("x", "/x", "srun x", ()), seconds=60.0): pass
+"""
+
+
+def test_a_job_ends_with_us_from_its_first_moment(slurm):
+    """Killed while sbatch is still asked, we leave none."""
+    folder = slurm(sbatch="sleep 1; echo 7\n")
+    done = subprocess.run([sys.executable, "-c", KILLED], timeout=30, check=False)
+    assert done.returncode == -signal.SIGKILL
+    end = time.monotonic() + 10.0
+    while not (folder / "cancelled").exists():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert (folder / "cancelled").read_text() == "7\n"
 
 
 def test_a_refusal_is_told_in_slurms_words(slurm):

@@ -1,0 +1,1 @@
+"""How are starts rehearsed that are no script on a node: a batch job, pods?"""
