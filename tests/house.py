@@ -71,7 +71,7 @@ INSIDE = {
         ("outcome", "views"),
     ),
     "node": (("agent",), ("sources",), ("subjects",), ("calls",)),
-    "reach": (("transport",), ("hosts",), ("session",)),
+    "reach": (("host",), ("transport",), ("hosts",), ("session",)),
     "run": (
         ("interpreters", "jumps", "moved", "notify", "progress", "recording", "source", "stages", "topology"),
         ("reuse", "turns"),

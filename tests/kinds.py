@@ -42,6 +42,13 @@ PROCESSES = (
     "tests/test_scratch.py",
     "tests/test_second_try.py",
     "tests/testing/test_judged.py",
+    "tests/judge/test_tampering.py",
+    "tests/cli/test_spoken.py",
+    "tests/diagnose/test_read.py::test_a_log_is_read_from_a_pipe_in_every_form",
+    "tests/diagnose/test_read.py::test_what_unpacks_to_far_more_takes_bounded_memory",
+    "tests/reach/session/test_pulse.py",
+    "tests/reach/session/test_step.py",
+    "tests/cli/test_explain.py",
 )
 
 # What tries once more, through another launcher, at another moment or with another fault, a promise that tests beside

@@ -8,11 +8,11 @@ import itertools
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from preflight.reach.transport import PLAIN, written_for
+from preflight.reach.host import Host
+from preflight.reach.transport import written_for
 from preflight.said import said
 from preflight.said.errors import PreflightError, UsageError
 
@@ -32,29 +32,6 @@ PYTHON = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~+@:-]{0,1023}")
 LOCAL = "local"
 # What a selector of labels goes on with after a comma, and no host's name has: "app=train,tier in (a,b)".
 SELECTING = re.compile(r"!.*|.*[=()].*")
-
-
-@dataclass(frozen=True)
-class Host:
-    """An address we can try to reach; `name` is its key in findings, facts and reports."""
-
-    name: str
-    address: str
-    user: str | None = None
-    port: int | None = None
-    slots: int | None = None
-    python: str | None = None
-    transport: str = PLAIN
-    trouble: str = ""  # why nothing can run there now, where its transport knows that before it is tried
-    is_remembered: bool = False  # the machine that its address names is that of an earlier run
-
-    @property
-    def written(self) -> str:
-        """As HOSTS has it, with user and port where they were given; else its name."""
-        if self.user is None and self.port is None:
-            return self.name
-        address = f"[{self.address}]" if ":" in self.address and self.port is not None else self.address
-        return f"{self.user or ''}{'@' * bool(self.user)}{address}{f':{self.port}' if self.port is not None else ''}"
 
 
 def parse_hosts(text: str) -> tuple[Host, ...]:

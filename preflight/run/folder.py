@@ -25,7 +25,8 @@ from preflight.judge.ledger.choice import Choice
 from preflight.judge.ledger.findings import EXIT_NOT_MEASURED, Verdict
 from preflight.judge.ledger.ledger import Ledger
 from preflight.judge.ledger.waivers import remarks
-from preflight.reach.hosts import Host, fold
+from preflight.reach.host import Host
+from preflight.reach.hosts import fold
 from preflight.reach.transport import command
 from preflight.report import FILES, FORMATS
 from preflight.report.compare import Snapshot, changes

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from preflight.job.collect.subjects import facts_of
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.session.connection import Session, own_line
 from preflight.reach.transport import Reach
 from preflight.said import knowing, said, values_in

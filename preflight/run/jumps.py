@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.transport import Reach
 from preflight.reach.transport.here import printed
 from preflight.reach.transport.ssh import Ssh

@@ -21,7 +21,8 @@ from preflight.job.collect import ending, files, subjects, trust, vendor
 from preflight.job.measure import bench, mesh, rendezvous, streams, training
 from preflight.job.options.options import Options
 from preflight.job.start.placement import JobNodes
-from preflight.reach.hosts import Host, fold
+from preflight.reach.host import Host
+from preflight.reach.hosts import fold
 from preflight.reach.session.fleet import Fleet
 from preflight.reach.transport.kubernetes import machines
 from preflight.report.compare import Snapshot

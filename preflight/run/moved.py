@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.transport.kubernetes import Kubernetes
 
 UNCONFIRMED = "whether the pod still runs where --hosts says could not be asked: {error}"

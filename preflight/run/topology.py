@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from preflight.facts.racks import ASKED, Racks, node_of, parse_labels, parse_topology
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.transport.here import printed
 from preflight.said.errors import UsageError
 

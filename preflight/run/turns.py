@@ -24,7 +24,7 @@ from preflight.facts.value import Missing
 from preflight.job.collect import ending, files, subjects
 from preflight.job.measure import mesh, rendezvous
 from preflight.job.options.options import Options
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.session.connection import Session
 from preflight.reach.session.fleet import Fleet, of_host
 from preflight.said import said

@@ -9,7 +9,8 @@ import time
 import pytest
 
 from preflight.facts.racks import parse_labels, parse_topology, racks_of, read_topology
-from preflight.reach.hosts import Host, parse_hosts
+from preflight.reach.host import Host
+from preflight.reach.hosts import parse_hosts
 from preflight.said.errors import UsageError
 
 SHOWN = """SwitchName=s0 Level=0 LinkSpeed=1 Nodes=tux[0-1]

@@ -9,7 +9,8 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preflight.reach.hosts import Host, fold, parse_hosts
+from preflight.reach.host import Host
+from preflight.reach.hosts import fold, parse_hosts
 from preflight.said.errors import UsageError
 
 

@@ -12,7 +12,8 @@ from preflight.facts.results import JobFailure
 from preflight.job.options.options import Options
 from preflight.judge.ledger.findings import Verdict
 from preflight.launch.job import Starting
-from preflight.reach.hosts import Host, parse_hosts
+from preflight.reach.host import Host
+from preflight.reach.hosts import parse_hosts
 from preflight.report import FILES
 from preflight.report.json import read_json
 from preflight.run import folder

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.reach.hosts import Host, parse_hosts
+from preflight.reach.host import Host
+from preflight.reach.hosts import parse_hosts
 from preflight.run.moved import confirmed
 
 REMEMBERED = parse_hosts("k8s:train/pod/llama-0:trainer@m1,k8s:train/pod/llama-1:trainer@m2")

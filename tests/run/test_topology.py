@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from preflight.reach.hosts import Host, parse_hosts
+from preflight.reach.host import Host
+from preflight.reach.hosts import parse_hosts
 from preflight.run.topology import asked
 
 POD = (Host("a", "k8s:train/pod/a:c@n1", transport="k8s"),)

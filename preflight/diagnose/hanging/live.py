@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 
 from preflight.facts.value import Count, Missing, Text, Value
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.session.connection import Session
 from preflight.reach.session.fleet import Fleet
 from preflight.reach.transport import Reach

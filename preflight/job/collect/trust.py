@@ -9,7 +9,7 @@ from preflight.facts.decode import Answer
 from preflight.facts.value import Missing
 from preflight.job.options.options import Options
 from preflight.launch.address import logs_in
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.session.connection import Session
 from preflight.said import said
 from preflight.said.errors import HostError

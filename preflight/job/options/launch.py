@@ -15,7 +15,7 @@ from preflight.launch.address import address_of
 from preflight.launch.field import value_of
 from preflight.launch.job import Starting
 from preflight.launch.plan import OF_MANIFESTS, LaunchFiles, Plan
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.said import said
 from preflight.said.errors import UsageError
 

@@ -17,7 +17,8 @@ from preflight.judge.settings import Settings, load_settings
 from preflight.launch.job import Starting
 from preflight.launch.launcher import Launcher
 from preflight.launch.plan import LaunchFiles
-from preflight.reach.hosts import Host, parse_hosts
+from preflight.reach.host import Host
+from preflight.reach.hosts import parse_hosts
 from preflight.reach.transport import Reach, forms
 from preflight.said import joined, said
 

@@ -25,9 +25,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
-    from preflight.node.agent.bootstrap import MemoryFinder
+    class Finder(Protocol):
+        """What finds modules in memory, as the bootstrap's does."""
+
+        sources: dict[str, str | bytes]
+        extensions: dict[str, bytes]
+        packages: set[str]
+        memfds: dict[str, int]
+
+        def add(self, sources: dict[str, str | bytes]) -> None:
+            """Find these modules too."""
 
     Message = dict[str, Any]
 else:
@@ -59,7 +68,7 @@ class Call:
 class Keeper:
     """The loop: controller's messages in, calls' frames out, deadlines kept."""
 
-    def __init__(self, marker: bytes, finder: MemoryFinder) -> None:
+    def __init__(self, marker: bytes, finder: Finder) -> None:
         self.marker = marker
         self.finder = finder
         self.decoder = frames.Decoder(marker, frames.unmarshalled)
@@ -384,6 +393,6 @@ class Keeper:
             self._forget(1)
 
 
-def main(marker: bytes, finder: MemoryFinder) -> None:
+def main(marker: bytes, finder: Finder) -> None:
     """Run the keeper of this node until it ends the process."""
     Keeper(marker, finder).serve()

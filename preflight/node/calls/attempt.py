@@ -14,9 +14,24 @@ from preflight.node.calls import greeting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
 
-    from preflight.node.calls.mesh import Mesh
+    class Mesh(Protocol):
+        """The mesh that an attempt is a part of, as far as it needs to know it."""
+
+        name: str
+        address: str
+        port: int
+        source: str
+        key: bytes
+        payload: bytes
+        connect_seconds: float
+        selector: selectors.DefaultSelector
+        under_way: set[Attempt]
+
+        def release(self, connection: socket.socket | None) -> None:
+            """Forget and close a socket."""
+
 
 ECHO_FACTOR = 2.0  # a connected peer may answer late: it starts when its own orders arrive
 

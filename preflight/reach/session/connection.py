@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from preflight.node.agent import frames
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.session import payload, replies
 from preflight.reach.session.budget import Budget, Pool
 from preflight.reach.session.inbox import Inbox

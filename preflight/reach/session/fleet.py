@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from preflight.reach.hosts import Host, fold
+from preflight.reach.host import Host
+from preflight.reach.hosts import fold
 from preflight.reach.session.connection import CLOSE_SECONDS, HELLO_SECONDS, Bounds, Session, own_line
 from preflight.reach.session.line import Line
 from preflight.reach.session.step import Gatherings

@@ -19,7 +19,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.session.budget import STDERR_BYTES
 from preflight.reach.session.line import send_signal
 from preflight.reach.session.task import TaskLine, endure

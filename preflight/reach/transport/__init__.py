@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from preflight.reach.host import PLAIN
 from preflight.reach.transport.kubernetes import Kubernetes
 from preflight.reach.transport.local import Local
 from preflight.reach.transport.reach import LOADER, TASK_PROGRAM, Gatherer, Gathering, Reach, Transport
@@ -16,7 +17,7 @@ from preflight.reach.transport.ssh import Ssh
 from preflight.reach.transport.torchrun import Torchrun
 
 if TYPE_CHECKING:
-    from preflight.reach.hosts import Host
+    from preflight.reach.host import Host
 
 __all__ = [
     "LOADER",
@@ -34,7 +35,6 @@ __all__ = [
 TRANSPORTS: Mapping[str, Transport] = {
     transport.name: transport for transport in (Ssh(), Local(), Slurm(), Kubernetes(), Torchrun())
 }
-PLAIN = Ssh.name  # of hosts that are written without the name of a transport
 
 
 def written_for(text: str) -> Transport:

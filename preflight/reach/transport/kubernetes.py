@@ -14,7 +14,7 @@ from preflight.reach.transport.reach import Found, last_line
 from preflight.said import said
 
 if TYPE_CHECKING:
-    from preflight.reach.hosts import Host
+    from preflight.reach.host import Host
     from preflight.reach.transport.reach import Reach
 
 LISTING_SECONDS = 30.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from preflight.reach.transport.reach import Found
 
 if TYPE_CHECKING:
-    from preflight.reach.hosts import Host
+    from preflight.reach.host import Host
     from preflight.reach.transport.reach import Reach
 
 

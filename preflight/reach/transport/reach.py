@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from preflight.reach.hosts import Host
+    from preflight.reach.host import Host
 
 # A loader waits for its program no longer: where the link is cut as it begins, sshd holds its input open for hours.
 UNREAD_SECONDS = 30

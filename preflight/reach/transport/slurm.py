@@ -13,7 +13,7 @@ from preflight.reach.transport.reach import TASK_LOADER, Found, Gathering, last_
 from preflight.said import said
 
 if TYPE_CHECKING:
-    from preflight.reach.hosts import Host
+    from preflight.reach.host import Host
     from preflight.reach.transport.reach import Reach
 
 NODELISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST")

@@ -10,7 +10,7 @@ from preflight.reach.transport.reach import Found, last_line
 from preflight.said import said
 
 if TYPE_CHECKING:
-    from preflight.reach.hosts import Host
+    from preflight.reach.host import Host
     from preflight.reach.transport.reach import Reach
 
 # At its level ERROR ssh says neither "Connection closed" nor "timed out" of a connection that had been made.

@@ -16,7 +16,7 @@ from preflight.reach.transport.reach import TASK_LOADER, TASK_PROGRAM, Found, Ga
 from preflight.said import said
 
 if TYPE_CHECKING:
-    from preflight.reach.hosts import Host
+    from preflight.reach.host import Host
     from preflight.reach.transport.reach import Reach
 
 MEETING = "PREFLIGHT_MEETING"

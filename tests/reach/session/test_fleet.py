@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.session import fleet as fleets
 from preflight.reach.session.connection import Session
 from preflight.reach.session.fleet import Fleet

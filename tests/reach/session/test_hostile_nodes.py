@@ -14,7 +14,7 @@ from preflight.job.collect import ending, files, subjects
 from preflight.job.measure import mesh, streams
 from preflight.job.options.options import Options
 from preflight.judge import blame
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.session.budget import POOL_BYTES
 from preflight.reach.session.connection import SILENT_BEATS
 from preflight.reach.session.fleet import Fleet

@@ -15,7 +15,7 @@ import zlib
 
 import pytest
 
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.session import step
 from preflight.reach.session.fleet import Fleet
 from preflight.reach.session.step import Step

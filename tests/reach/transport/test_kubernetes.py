@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from preflight.reach.hosts import Host, parse_hosts
+from preflight.reach.host import Host
+from preflight.reach.hosts import parse_hosts
 from preflight.reach.transport import LOADER, Reach
 from preflight.reach.transport.kubernetes import WRITTEN, Kubernetes, machines, run_kubectl
 from preflight.said.errors import UsageError

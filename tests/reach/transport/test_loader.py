@@ -11,7 +11,8 @@ import zlib
 
 import pytest
 
-from preflight.reach.hosts import Host, parse_hosts
+from preflight.reach.host import Host
+from preflight.reach.hosts import parse_hosts
 from preflight.reach.transport import LOADER, Reach, command
 from preflight.reach.transport.reach import UNREAD_SECONDS
 

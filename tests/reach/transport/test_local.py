@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from preflight.reach.hosts import Host, parse_hosts
+from preflight.reach.host import Host
+from preflight.reach.hosts import parse_hosts
 from preflight.reach.transport import LOADER, Reach, command
 from preflight.reach.transport.local import Local
 

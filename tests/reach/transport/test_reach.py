@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.reach.hosts import Host, parse_hosts
+from preflight.reach.host import Host
+from preflight.reach.hosts import parse_hosts
 from preflight.reach.transport import LOADER, TRANSPORTS, Reach, forms, transport_of, written_for
 from preflight.reach.transport.reach import last_line
 from preflight.said.errors import PreflightError

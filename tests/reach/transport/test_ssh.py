@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preflight.reach.hosts import Host, parse_hosts
+from preflight.reach.host import Host
+from preflight.reach.hosts import parse_hosts
 from preflight.reach.transport import LOADER, Reach, command, ssh
 from preflight.said.errors import UsageError
 from tests.reach.test_hosts import hostile_names

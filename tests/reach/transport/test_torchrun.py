@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.transport.reach import Reach
 from preflight.reach.transport.torchrun import MEETING, Torchrun
 

@@ -15,7 +15,7 @@ from preflight.job.start.rehearsal.run import rehearse as run
 from preflight.job.start.rehearsal.story import Story
 from preflight.job.start.run import INHERITED_NEVER
 from preflight.launch.cast import Cast
-from preflight.reach.hosts import Host
+from preflight.reach.host import Host
 from preflight.reach.session.connection import Session
 from preflight.said.errors import NotMeasured
 
