@@ -171,7 +171,7 @@ CAUSES = (
         "job; for a host outside, the proxy must allow it: `curl -v https://HOST`",
         "ray-project/ray; grpc",
         check="environment.proxies_leave_the_peers_out",
-        weight=4,
+        weight=6,
     ),
     Cause(
         "foreign-connection",
@@ -225,7 +225,7 @@ CAUSES = (
         (
             r"couldn't connect to 'https://",
             r"huggingface\.co.*(?:connectionerror|max retries|timed out|failed to resolve|unreachable|name resolution)",
-            r"max retries exceeded with url",
+            r"httpsconnectionpool\(.*max retries exceeded with url",
             r"connection error, and we cannot find the requested files in the cached path",
             r"couldn't reach .* on the hub",
             r"localentrynotfounderror",

@@ -56,7 +56,7 @@ CAUSES = (
     ),
     Cause(
         "loopback-address",
-        "a node's own name leads to loopback: peers are told 127.0.0.1 and connect to themselves",
+        "a node's own name resolves to loopback: its peers get 127.0.0.1 as its address and connect to themselves",
         (
             r"127\.0\.[01]\.1.* refused",
             r" refused.*\b127\.0\.[01]\.1\b",

@@ -36,6 +36,11 @@ LINES = (
     ("ioctl(req=35093, ifr_name=eth2) failed: Cannot assign requested address", ""),
     ("nixl_cu12._bindings.nixlRemoteDisconnectError: NIXL_ERR_REMOTE_DISCONNECT", "connection-reset"),
     ("OSError: [Errno 113] No route to host", "no-route"),
+    ("OSError: Tunnel connection failed: 403 Forbidden", "proxy"),
+    (
+        "HTTPConnectionPool(host='10.20.0.9', port=8000): Max retries exceeded with url: /health (Caused by ConnectTimeoutError(<HTTPConnection(host='10.20.0.9', port=8000) at 0x7f1c>, 'Connection to 10.20.0.9 timed out. (connect timeout=5)'))",
+        "connect-timed-out",
+    ),
     (
         "[E socket.cpp:922] [c10d] The client socket has timed out after 60s while trying to connect to (10.0.0.9, 29500).",
         "connect-timed-out",
