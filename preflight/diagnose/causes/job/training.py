@@ -149,7 +149,7 @@ CAUSES = (
             r"mismatched (?:data types|operations|reduction operation|prescale and/or postscale factors): one rank",
             r"mismatched \w+ (?:tensor shapes|root ranks|cpu/gpu device selection): one rank",
         ),
-        "the line names the operation and both shapes: the model and its data must be the same on every rank; a smaller last batch does it too (drop_last)",
+        "the line names the operation and both shapes: the model and its data must be the same on every rank; a smaller last batch also causes it (drop_last)",
         "horovod/horovod, controller",
         weight=5,
     ),
