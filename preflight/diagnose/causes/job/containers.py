@@ -141,7 +141,7 @@ CAUSES = (
         (
             r"fatal: +container creation failed",
             r"fatal: +while .*(?:image|rootfs|container|mount|namespace)",
-            r"fatal: +no setuid installation found",
+            r"no setuid installation found",
             r"fatal: +.*user namespace (?:required|needed)",
             r"fatal: +.*--fakeroot (?:requires|used)",
             r"fatal: +failed to create an? (?:new )?image cache",

@@ -267,7 +267,7 @@ CAUSES = (
             r"no api key configured",
             r"w&b api: user is not logged in",
             r"wandb\.errors\.(?:errors\.)?authenticationerror",
-            r"comet_ml\.exceptions\.invalidapikey",
+            r"the given api key .* is invalid on",
         ),
         "set WANDB_API_KEY (COMET_API_KEY, NEPTUNE_API_TOKEN) in the environment of every rank that logs; without a network WANDB_MODE=offline",
         "wandb/wandb, apikey",
