@@ -61,7 +61,7 @@ CAUSES = (
             r"no permissions to creat(?:e|ing) new namespace",
         ),
         "run `sysctl user.max_user_namespaces kernel.unprivileged_userns_clone"
-        " kernel.apparmor_restrict_unprivileged_userns` on that node: wanted are thousands, 1 and 0; `lsns -t"
+        " kernel.apparmor_restrict_unprivileged_userns` on that node: the values should be thousands, 1 and 0; `lsns -t"
         " user` shows who holds them",
         "NVIDIA/enroot, requirements; NVIDIA/pyxis#93",
         weight=8,
@@ -71,7 +71,7 @@ CAUSES = (
         "the program of a container starts and ends again and again; what it printed says why",
         (r"\bcrashloopbackoff\b", r"back-off \d*\w* ?restarting failed container"),
         "`kubectl logs POD --previous --all-containers`, and the exit code in `kubectl describe pod` (137 was killed, 127 found no"
-        " program); a worker that waits for its first node ends so too",
+        " program); a worker that cannot reach its first node ends the same way",
         "Kubernetes",
         Kind.SUSPICION,
         weight=4,
@@ -141,7 +141,7 @@ CAUSES = (
         (
             r"fatal: +container creation failed",
             r"fatal: +while .*(?:image|rootfs|container|mount|namespace)",
-            r"fatal: +no setuid installation found",
+            r"no setuid installation found",
             r"fatal: +.*user namespace (?:required|needed)",
             r"fatal: +.*--fakeroot (?:requires|used)",
             r"fatal: +failed to create an? (?:new )?image cache",

@@ -217,7 +217,7 @@ CAUSES = (
             r"tomldecodeerror",
             r"(?:expected|trailing|invalid|unknown|missing|eof while|key must be) .*at line \d+ column \d+",
         ),
-        "look at the line and column in the message; a git-lfs pointer or an HTML page in place of the file also reads so",
+        "look at the line and column in the message; a git-lfs pointer or an HTML page in place of the file also causes this",
         "PyYAML; json",
         Kind.SUSPICION,
         check="files.no_pointer_stands_for_data",

@@ -27,7 +27,6 @@ CAUSES = (
         "vllm-project/vllm#13388, #13093",
         check="gpu.no_other_program_uses_them",
         weight=6,
-        unless=(),
         passed=(r"starting to load model", r"application startup complete", r"started training worker group"),
     ),
     Cause(

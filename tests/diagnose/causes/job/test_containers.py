@@ -51,6 +51,7 @@ LINES = (
         "FATAL:   container creation failed: while mounting image /proc/self/fd/3: failed to mount squashfs filesystem: input/output error",
         "apptainer-start",
     ),
+    ("Error response from daemon: network llm_default not found", ""),
 )
 
 

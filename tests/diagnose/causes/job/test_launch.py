@@ -33,6 +33,7 @@ LINES = (
         "zero-order",
     ),
     ("Exception: expected value at line 1 column 1", "config-file"),
+    ("export PDSH_RCMD_TYPE=ssh", ""),
 )
 
 

@@ -49,6 +49,8 @@ LINES = (
         'containerd[7]: level=error msg="failed to load cni during init, please check CRI plugin status" error="cni plugin not initialized: failed to load cni config"',
         "",
     ),
+    ("Unschedulable:      false", ""),
+    ("Taints:             node.kubernetes.io/unschedulable:NoSchedule", ""),
 )
 
 
