@@ -66,7 +66,12 @@ PLACED_BY_PYTHON = frozenset(("syntax-error", "assertion"))
 
 def conclude(gathered: Gatherer) -> Diagnosis:
     """The diagnosis of everything that was gathered."""
-    job = replace(gathered.facts.job(), has_ended=any(map(gathered.has_ended, gathered.files)), runs=gathered.most_runs)
+    job = replace(
+        gathered.facts.job(),
+        has_ended=any(map(gathered.has_ended, gathered.files)),
+        runs=gathered.most_runs,
+        fallen=tuple(sorted(gathered.fallen)),
+    )
     findings = gathered.findings()
     findings += _derived(gathered.facts, job, findings)
     findings += _standstill(gathered, findings)

@@ -6,6 +6,7 @@ import pytest
 
 from preflight.diagnose import diagnose
 from preflight.diagnose.gather import Gatherer
+from preflight.report.formats.diagnosis import diagnosis_text
 
 STEPS = tuple(f"[rank0]: step {n} loss 2.{n}" for n in range(6))
 LATER = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
@@ -69,3 +70,9 @@ def test_a_task_of_srun_that_starts_several_ranks_is_no_rank():
     gathered = Gatherer()
     gathered.read("log", ((number, line.encode()) for number, line in enumerate(lines, 1)))
     assert gathered.fallen == frozenset()
+
+
+def test_the_report_names_who_ended_first():
+    """It is where to look when no line says why."""
+    text = diagnosis_text(diagnose([*table(0, 7, node="n2"), *table(4, 5)]))
+    assert "ended first, as the launcher saw it: rank 4" in text
