@@ -27,6 +27,8 @@ from preflight.diagnose.unexplained import unexplained
 from preflight.said import said
 
 OUT_OF_DATA = "StopIteration"  # of a loader's iterator that a loop asks once more; alone, it says why a rank is gone
+# Libraries that build code: what they raise, whatever its words, is that they cannot.
+BUILDERS = re.compile(r"flashinfer/jit/|torch/utils/cpp_extension|deep_gemm/jit|triton/runtime/build|/op_builder/")
 LEFT_OVER = re.compile(r"srun: error: |Global rank \d+ \(PID")  # of srun and Composer: told of every process
 ENDINGS = frozenset(
     ("rank-failed-elsewhere", "cancelled", "time-limit", "preempted", "node-fail")
@@ -92,6 +94,9 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     findings = _rejoined(_outlived(before_the_limit(findings), gathered))
     names = {finding.cause.name for finding in findings}
     graded = [(_grade(finding, names), finding) for finding in findings]
+    is_by_hand = gathered.facts.falls.is_by_hand
+    if is_by_hand:  # what a launcher says of it is no failure
+        graded = [(Kind.NOTE if one.cause.name in LEAVINGS else grade, one) for grade, one in graded]
     if job.hang is not None and job.hang.missing and all(grade < Kind.SUSPICION for grade, _ in graded):
         # no other cause is known, but the rank that the others waited for is
         graded = [(Kind.SUSPICION if f.cause.name == "collective-timeout" else grade, f) for grade, f in graded]
@@ -105,7 +110,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
             _with_place(with_awaited(_with_warning(with_hang(first, job), findings), gathered.facts), gathered),
             *_beside(first, [f for grade, f in graded if grade == best]),
         )
-    if best < Kind.CONSEQUENCE and (left := unexplained(gathered)) is not None:
+    if best < Kind.CONSEQUENCE and not is_by_hand and (left := unexplained(gathered)) is not None:
         graded.append((Kind.CONSEQUENCE, left))
     known = {cause.cause.name for cause in causes}
     consequences = [
@@ -313,8 +318,9 @@ def _unknown_exception(gathered: Gatherer) -> Finding | None:
     # torch wraps what a data loader or a replica raised, and prints it below.
     first = next((raised for raised in own if not raised.message.startswith("Caught ")), (own or dry)[0])
     same = [raised for raised in ending if raised.kind == first.kind]
+    builds = BUILDERS.search(first.inner or first.at) is not None
     return Finding(
-        _exception(first) if own else BY_NAME["uneven-inputs"],
+        (BY_NAME["compile-failed"] if builds else _exception(first)) if own else BY_NAME["uneven-inputs"],
         tuple(raised.evidence for raised in same[:3]),
         len(same),
         tuple(sorted({raised.evidence.rank for raised in same if raised.evidence.rank >= 0})),
