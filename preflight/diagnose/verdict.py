@@ -91,7 +91,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
         _as_echo(one) if _was_left_over(one, findings) or _followed(one, findings[:number]) else one
         for number, one in enumerate(findings)
     ]
-    findings = _rejoined(_outlived(before_the_limit(findings), gathered))
+    findings = _outlived(_rejoined(before_the_limit(findings)), gathered)
     names = {finding.cause.name for finding in findings}
     graded = [(_grade(finding, names), finding) for finding in findings]
     is_by_hand = gathered.facts.falls.is_by_hand
@@ -208,7 +208,7 @@ def _outlived(findings: list[Finding], gathered: Gatherer) -> list[Finding]:
         and not (one.survived or one.is_after_end)
         and (
             one.cause.name == "program-error"
-            or (one.cause.kind == Kind.CAUSE and one.cause.weight >= STRONG)
+            or (one.cause.kind == Kind.CAUSE and one.cause.weight >= STRONG and one.cause.name not in REJOINING)
             or (one.cause.name == KILLED and has_killed)
         )
     ]
