@@ -112,6 +112,7 @@ class Job:
     transports: tuple[str, ...] = ()
     versions: dict[str, tuple[str, ...]] = field(default_factory=dict)
     exits: dict[int, str] = field(default_factory=dict)
+    fallen: tuple[int, ...] = ()  # the ranks that ended first, as launchers saw it
     hang: Hang | None = None
     has_ended: bool = False  # whether the training said that it ended well
     runs: int = 1  # that stand in one file, one after the other: only the last is judged

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from preflight.diagnose.cause import Kind
 from preflight.diagnose.ends.end import By, End, Outcome
 from preflight.diagnose.ends.stages import Reached, Stage
+from preflight.diagnose.ends.stalls import advice
 from preflight.diagnose.found import Finding, Job
 from preflight.diagnose.gather import Gatherer
 from preflight.reach.hosts import fold
@@ -82,7 +83,9 @@ def to_collect(outcome: Outcome, job: Job, *, is_explained: bool) -> tuple[str, 
     nodes = list(dict.fromkeys(filter(None, (*job.node_of.values(), *(one.node for one in outcome.ranks)))))
     hosts = fold(nodes[:MOST_NODES]) if nodes and all(NAME.fullmatch(node) for node in nodes) else "HOSTS"
     live = said("while it hangs: `preflight diagnose --hosts {hosts} --match train.py`", hosts)
-    return (live, *COLLECT) if outcome.end is End.JUST_STOPS else (*COLLECT, live)
+    if outcome.end is End.JUST_STOPS:
+        return *advice(outcome.behind or outcome.ranks), live, *COLLECT
+    return *COLLECT, live
 
 
 def _behind(ranks: tuple[Reached, ...]) -> tuple[Reached, ...]:

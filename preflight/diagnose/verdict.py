@@ -27,6 +27,8 @@ from preflight.diagnose.unexplained import unexplained
 from preflight.said import said
 
 OUT_OF_DATA = "StopIteration"  # of a loader's iterator that a loop asks once more; alone, it says why a rank is gone
+# Libraries that build code: what they raise, whatever its words, is that they cannot.
+BUILDERS = re.compile(r"flashinfer/jit/|torch/utils/cpp_extension|deep_gemm/jit|triton/runtime/build|/op_builder/")
 LEFT_OVER = re.compile(r"srun: error: |Global rank \d+ \(PID")  # of srun and Composer: told of every process
 ENDINGS = frozenset(
     ("rank-failed-elsewhere", "cancelled", "time-limit", "preempted", "node-fail")
@@ -66,7 +68,12 @@ PLACED_BY_PYTHON = frozenset(("syntax-error", "assertion"))
 
 def conclude(gathered: Gatherer) -> Diagnosis:
     """The diagnosis of everything that was gathered."""
-    job = replace(gathered.facts.job(), has_ended=any(map(gathered.has_ended, gathered.files)), runs=gathered.most_runs)
+    job = replace(
+        gathered.facts.job(),
+        has_ended=any(map(gathered.has_ended, gathered.files)),
+        runs=gathered.most_runs,
+        fallen=tuple(sorted(gathered.fallen)),
+    )
     findings = gathered.findings()
     findings += _derived(gathered.facts, job, findings)
     findings += _standstill(gathered, findings)
@@ -84,9 +91,12 @@ def conclude(gathered: Gatherer) -> Diagnosis:
         _as_echo(one) if _was_left_over(one, findings) or _followed(one, findings[:number]) else one
         for number, one in enumerate(findings)
     ]
-    findings = _rejoined(_outlived(before_the_limit(findings), gathered))
+    findings = _outlived(_rejoined(before_the_limit(findings)), gathered)
     names = {finding.cause.name for finding in findings}
     graded = [(_grade(finding, names), finding) for finding in findings]
+    is_by_hand = gathered.facts.falls.is_by_hand
+    if is_by_hand:  # what a launcher says of it is no failure
+        graded = [(Kind.NOTE if one.cause.name in LEAVINGS else grade, one) for grade, one in graded]
     if job.hang is not None and job.hang.missing and all(grade < Kind.SUSPICION for grade, _ in graded):
         # no other cause is known, but the rank that the others waited for is
         graded = [(Kind.SUSPICION if f.cause.name == "collective-timeout" else grade, f) for grade, f in graded]
@@ -100,7 +110,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
             _with_place(with_awaited(_with_warning(with_hang(first, job), findings), gathered.facts), gathered),
             *_beside(first, [f for grade, f in graded if grade == best]),
         )
-    if best < Kind.CONSEQUENCE and (left := unexplained(gathered)) is not None:
+    if best < Kind.CONSEQUENCE and not is_by_hand and (left := unexplained(gathered)) is not None:
         graded.append((Kind.CONSEQUENCE, left))
     known = {cause.cause.name for cause in causes}
     consequences = [
@@ -198,7 +208,7 @@ def _outlived(findings: list[Finding], gathered: Gatherer) -> list[Finding]:
         and not (one.survived or one.is_after_end)
         and (
             one.cause.name == "program-error"
-            or (one.cause.kind == Kind.CAUSE and one.cause.weight >= STRONG)
+            or (one.cause.kind == Kind.CAUSE and one.cause.weight >= STRONG and one.cause.name not in REJOINING)
             or (one.cause.name == KILLED and has_killed)
         )
     ]
@@ -308,8 +318,9 @@ def _unknown_exception(gathered: Gatherer) -> Finding | None:
     # torch wraps what a data loader or a replica raised, and prints it below.
     first = next((raised for raised in own if not raised.message.startswith("Caught ")), (own or dry)[0])
     same = [raised for raised in ending if raised.kind == first.kind]
+    builds = BUILDERS.search(first.inner or first.at) is not None
     return Finding(
-        _exception(first) if own else BY_NAME["uneven-inputs"],
+        (BY_NAME["compile-failed"] if builds else _exception(first)) if own else BY_NAME["uneven-inputs"],
         tuple(raised.evidence for raised in same[:3]),
         len(same),
         tuple(sorted({raised.evidence.rank for raised in same if raised.evidence.rank >= 0})),

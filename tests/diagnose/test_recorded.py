@@ -13,6 +13,7 @@ import pytest
 from preflight.diagnose import diagnose
 from tests.diagnose.healthy import FAILURES
 from tests.diagnose.test_logs import DRESSES
+from tests.diagnose.test_same import LINES, QUOTES
 from tests.house import ROOT
 
 CHOSEN = ("as printed", "by kubectl", "with times", "in colours")
@@ -73,3 +74,15 @@ def test_a_failure_after_all_that_is_found(failure):
         if found[:1] != [failure]:
             missed[name] = found
     assert missed == {}
+
+
+@pytest.mark.parametrize("form", QUOTES)
+def test_what_such_a_log_quotes_of_another_job_is_no_failure(form):
+    """In its middle, and as its last line."""
+    blamed = {}
+    for number, (name, lines) in enumerate(HEALTHY.items()):
+        quoted = QUOTES[form].format(LINES[number % len(LINES)])
+        for at in (len(lines) // 2, len(lines)):
+            if diagnose([*lines[:at], quoted, *lines[at:]]).has_failed:
+                blamed[name] = quoted
+    assert blamed == {}

@@ -450,3 +450,20 @@ def test_a_warning_that_a_peer_has_left_is_no_failure_after_steps():
     assert diagnose([*STEPS, *lines]).outcome.exit_code == 3
     assert diagnose(lines).has_failed
     assert diagnose([*STEPS, *lines, *TRACE]).causes[0].cause.name == "disk-full"
+
+
+@pytest.mark.parametrize("library", ["flashinfer/jit/cpp_ext.py", "deepspeed/ops/op_builder/builder.py"])
+def test_what_a_library_that_builds_code_raises_is_that_it_cannot(library):
+    """By its innermost frame, whatever the words; raised elsewhere the same words are the program's."""
+    for path, cause in (
+        (f"/venv/lib/python3.12/site-packages/{library}", "compile-failed"),
+        ("/job/a.py", "program-error"),
+    ):
+        frames = ["Traceback (most recent call last):", '  File "/job/train.py", line 3, in <module>', "    build()"]
+        lines = [
+            *frames,
+            f'  File "{path}", line 92, in get',
+            "    raise RuntimeError(what)",
+            "RuntimeError: no path to it",
+        ]
+        assert [one.cause.name for one in diagnose(lines).causes] == [cause]

@@ -32,6 +32,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("fell", r"^process (?P<rank>\d+) exit with status code (?!143\b|0\b)"),  # Horovod
 )
 ENDED_FOR_OTHERS = frozenset(("-15", "143"))  # by the launcher, once another one had failed
+BY_HAND = frozenset(("-2", "130"))  # SIGINT
 KILLED = frozenset(("-9", "137"))
 ABORTED = frozenset(("-6", "134"))  # as a rank ends itself that waited for another one
 SPAN = re.compile(r"(\d+)(?:-(\d+))?")
@@ -96,6 +97,12 @@ class Falls:
             else next(iter(own), None)
         )
         return first is not None and first.code in KILLED
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether ranks were only interrupted, and the others ended for it."""
+        codes = {one.code for one in self.told if one.code}
+        return bool(codes & BY_HAND) and codes <= BY_HAND | ENDED_FOR_OTHERS
 
 
 def _all(falls: Iterable[Fall]) -> frozenset[int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from preflight.diagnose.cause import CONFIDENCE
 from preflight.diagnose.derived.hangs import hang_text
+from preflight.diagnose.derived.wording import ranks_text
 from preflight.diagnose.ends.end import Outcome
 from preflight.diagnose.ends.stages import Reached, Stage
 from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
@@ -155,6 +156,8 @@ def _job_lines(job: Job) -> Iterator[str]:
                 joined([said("rank {rank}: {code}", rank, code) for rank, code in sorted(job.exits.items())[:16]], ", ")
             ),
         )
+    if job.fallen:
+        yield said("ended first, as the launcher saw it: {ranks}", ranks_text(job.fallen))
     if job.hang is not None:
         yield said("hung in {cut}", _cut(hang_text(job.hang), 400))
 
@@ -220,6 +223,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
             "transports": [printable(name) for name in job.transports],
             "versions": {name: [printable(value) for value in values] for name, values in job.versions.items()},
             "exit_codes": {str(rank): code for rank, code in job.exits.items()},
+            "ended_first": list(job.fallen),
             "hang": None
             if job.hang is None
             else {

@@ -6,6 +6,7 @@ import pytest
 
 from preflight.diagnose import diagnose
 from preflight.diagnose.gather import Gatherer
+from preflight.report.formats.diagnosis import diagnosis_text
 
 STEPS = tuple(f"[rank0]: step {n} loss 2.{n}" for n in range(6))
 LATER = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
@@ -69,3 +70,19 @@ def test_a_task_of_srun_that_starts_several_ranks_is_no_rank():
     gathered = Gatherer()
     gathered.read("log", ((number, line.encode()) for number, line in enumerate(lines, 1)))
     assert gathered.fallen == frozenset()
+
+
+def test_the_report_names_who_ended_first():
+    """It is where to look when no line says why."""
+    text = diagnosis_text(diagnose([*table(0, 7, node="n2"), *table(4, 5)]))
+    assert "ended first, as the launcher saw it: rank 4" in text
+
+
+@pytest.mark.parametrize(("saved", "code"), [((), 1), (("checkpoint saved to last.pt",), 0)])
+def test_ranks_that_were_only_interrupted_have_not_failed(saved, code):
+    """Whatever the launcher calls it; with the state saved nothing is lost."""
+    ended = (*table(0, 5, code=-15), *table(1, 5, code=-2))
+    lines = (*STEPS, *saved, "[rank1]: KeyboardInterrupt", "ChildFailedError: ", "train.py FAILED", *ended)
+    found = diagnose([*lines, "E1128 00:59:39.793000 1 api.py:1002] failed (exitcode: -2) local_rank: 1 (pid: 10)"])
+    assert (found.outcome.end.value, found.outcome.by.value, found.outcome.exit_code) == ("was stopped", "user", code)
+    assert diagnose([*lines, *table(2, 4, code=-9)]).outcome.end.value == "failed"
