@@ -165,12 +165,16 @@ def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
         edits = tuple(dict.fromkeys((*before.edits, *finding.edits))) if before else finding.edits
         once[key] = replace(finding, where=where, edits=edits)
     holes = {where for one in once.values() if one.check == HOLES for where in one.where}
-    once = {
-        key: one
-        for key, one in once.items()
-        if one.check == HOLES or not (holes.intersection(one.where) and any(map(HOLE.search, leaves(one.message))))
-    }
+    sure = {where for one in once.values() if one.check == HOLES and one.verdict is Verdict.FAIL for where in one.where}
+    once = {key: one for key, one in once.items() if not _is_told_better(one, holes, sure)}
     return _in_order(once.values())
+
+
+def _is_told_better(one: Finding, holes: set[Where], sure: set[Where]) -> bool:
+    """Whether what it says follows from a placeholder that is told by itself, or is told of it as a fail."""
+    if one.check == HOLES:
+        return one.verdict is Verdict.WARN and sure.issuperset(one.where)
+    return bool(holes.intersection(one.where)) and any(map(HOLE.search, leaves(one.message)))
 
 
 def _shown(found: Iterable[Finding]) -> tuple[Finding, ...]:

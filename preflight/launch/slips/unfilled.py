@@ -118,7 +118,7 @@ def arguments_are_filled_in(files: LaunchFiles) -> Iterable[Finding]:
         empty = {
             value: one.where
             for value, one in held
-            if (ASKED.match(value) and not _is_bare(value, files.texts.get(plan.where.file, "")))
+            if (ASKED.match(value) and not IN_A_TEXT.search(value) and not _is_bare(value, files, plan))
             or ("/" in value and "<" not in value and is_unfilled_path(value))
         }
         if empty:
@@ -127,11 +127,32 @@ def arguments_are_filled_in(files: LaunchFiles) -> Iterable[Finding]:
             yield warn("placeholders_are_filled_in", message, *empty.values(), fix=fix)
 
 
-def _is_bare(value: str, text: str) -> bool:
+# In a text that another shell or the program reads: <PATH TO vocab.json>. What a script says to people may hold one.
+IN_A_TEXT = re.compile(r"(?<!<)<(?:[A-Z]{2,}[ _-]|(?i:your|path|insert|specify)\b)[A-Za-z0-9 _./-]*>")
+COMMENT = re.compile(r"\s#.*")
+SAYS = re.compile(r"\s*(?:#|echo\b|printf\b|usage\b|die\b|log\w*\b)|.*(?i:usage|example|e\.g\.)|.*\$\{\w+:\?")
+
+
+def texts_are_filled_in(files: LaunchFiles) -> Iterable[Finding]:
+    """A placeholder within quotes is handed on, and a redirection to the shell that runs the text."""
+    for script in files.scripts:
+        file, found = script.marks.file, dict[str, Where]()
+        for number, line in enumerate(files.texts.get(file, "").split("\n"), start=1):
+            if not SAYS.match(line):
+                code = COMMENT.sub("", line)
+                found |= {hole: Where(file, number) for hole in IN_A_TEXT.findall(code) if hole not in found}
+        if found and (script.plans or script.slurm):
+            message = said("{values} was never filled in: the program gets it as it stands", ", ".join(found))
+            fix = said("The value in the place of {value}.", next(iter(found)))
+            yield warn("placeholders_are_filled_in", message, *found.values(), fix=fix)
+
+
+def _is_bare(value: str, files: LaunchFiles, plan: Plan) -> bool:
     """Whether it stands without quotes, where bash takes it for a redirection: told with the form of the script."""
+    text = files.texts.get(plan.where.file, "")
     return re.search(rf"[\"'][^\"'\n]*{re.escape(value)}", text) is None
 
 
 PLAN_RULES = (files_are_filled_in,)
 SCRIPT_RULES = (folders_are_filled_in,)
-FILES_RULES = (directives_are_filled_in, environments_are_filled_in, arguments_are_filled_in)
+FILES_RULES = (directives_are_filled_in, environments_are_filled_in, arguments_are_filled_in, texts_are_filled_in)
