@@ -32,10 +32,10 @@ ZH = FOLDER / "zh.po"
 LEFT_OUT = (
     *(f"report/formats/{name}.py" for name in ("annotations", "csv", "hostlists", "junit", "metrics", "nagios")),
     "testing",
-    "jobs/script.py",
-    *(f"workloads/{name}" for name in ("collectives.py", "rank/", "train.py", "training/")),
-    *(f"workloads/bench/{name}.py" for name in ("groups", "nccl", "operations", "pairs", "pattern", "sizes", "trial")),
-    "redact",
+    "job/start/script.py",
+    *(f"job/ranks/{name}" for name in ("collectives.py", "rank/", "train.py", "training/")),
+    *(f"job/ranks/bench/{name}.py" for name in ("groups", "nccl", "operations", "pairs", "pattern", "sizes", "trial")),
+    "said/redact",
     "node/agent/loader.py",
 )
 PATTERNS = frozenset({"compile", "search", "match", "fullmatch", "findall", "sub", "split", "finditer"})

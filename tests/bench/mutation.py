@@ -1,4 +1,4 @@
-"""Would the tests notice a wrong line? ``python -m tests.bench.mutation --sample 300 --seed 1 judge launch diagnose measure``.
+"""Would the tests notice a wrong line? ``python -m tests.bench.mutation --sample 300 --seed 1 judge launch diagnose job/measure``.
 
 A sample of all changes of the named rooms (tests.bench.mutants; every room and checks/ where none is named) is tried one by
 one: the changed file stands in a copy of the repository, and a fork of a process that has imported the libraries runs the
@@ -153,10 +153,10 @@ def files_of(rooms: Sequence[str]) -> list[str]:
     """The files of these rooms, from the root; of all rooms where none is named."""
     files = sorted([*ROOT.glob("preflight/**/*.py"), *ROOT.glob("checks/*.py")])
     paths = [str(file.relative_to(ROOT)) for file in files]
-    names = {path: room_of(path).removeprefix("preflight/").removesuffix(".py") for path in paths}
-    if unknown := set(rooms) - set(names.values()):
-        raise SystemExit(f"no room is called {', '.join(sorted(unknown))}; there are {', '.join(set(names.values()))}")
-    return [path for path, name in names.items() if not rooms or name in rooms]
+    within = {room: [path for path in paths if path.startswith((f"preflight/{room}/", f"{room}/"))] for room in rooms}
+    if unknown := [room for room in rooms if not within[room]]:
+        raise SystemExit(f"no room is called {', '.join(unknown)}")
+    return sorted({path for some in within.values() for path in some}) if rooms else paths
 
 
 def drawn(paths: Sequence[str], sample: int, seed: int) -> list[Mutant]:
@@ -168,7 +168,7 @@ def drawn(paths: Sequence[str], sample: int, seed: int) -> list[Mutant]:
 def main() -> int:
     """Change a sample; 1 where too many changes survive."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rooms", nargs="*", help="names of rooms, such as launch, redact, checks")
+    parser.add_argument("rooms", nargs="*", help="names of rooms or of folders in them, such as launch, job/measure, checks")
     parser.add_argument("--sample", type=int, default=300, help="how many changes; 0 for all")
     parser.add_argument("--seed", type=int, default=1, help="which sample is drawn")
     parser.add_argument("--jobs", type=int, default=1, help="how many at once")

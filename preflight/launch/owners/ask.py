@@ -19,7 +19,7 @@ from preflight.judge.ledger.findings import Where
 from preflight.launch.owners.questions import Answer, Question
 
 SECONDS = 30.0
-PROGRAM = Path(__file__).parents[2] / "workloads" / "owners.py"
+PROGRAM = Path(__file__).parents[2] / "job" / "ranks" / "owners.py"
 BASH_LINE = re.compile(r"(?m)^/dev/stdin: line (\d+): (?!warning:)(.*)$")
 OTHER_SHELL = re.compile(r"#!.*\b(zsh|fish|csh|tcsh|ksh|python\d*|perl|ruby)\b")
 

@@ -1,6 +1,6 @@
 """How is a Python on a node reached where every rank of a job runs preflight? Its rank starts one that connects to us.
 
-The nodes have met in torch's store already (workloads/meeting): what was found there stands in PREFLIGHT_MEETING.
+The nodes have met in torch's store already (job/ranks/meeting): what was found there stands in PREFLIGHT_MEETING.
 """
 
 from __future__ import annotations
