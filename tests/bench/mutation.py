@@ -168,7 +168,9 @@ def drawn(paths: Sequence[str], sample: int, seed: int) -> list[Mutant]:
 def main() -> int:
     """Change a sample; 1 where too many changes survive."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rooms", nargs="*", help="names of rooms or of folders in them, such as launch, job/measure, checks")
+    parser.add_argument(
+        "rooms", nargs="*", help="names of rooms or of folders in them, such as launch, job/measure, checks"
+    )
     parser.add_argument("--sample", type=int, default=300, help="how many changes; 0 for all")
     parser.add_argument("--seed", type=int, default=1, help="which sample is drawn")
     parser.add_argument("--jobs", type=int, default=1, help="how many at once")
