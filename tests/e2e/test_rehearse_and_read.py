@@ -37,7 +37,9 @@ def test_a_cause_that_is_read_and_seen_is_one_finding(lab, folder, name):
     done = lab.run([*argv, "--deadline=120"], cwd=folder, env={"PYTHONPATH": root}, timeout_s=200)
     report = json.loads((folder / "report" / "report.json").read_text())
     of_both = [f for f in report["findings"] if f["check"].startswith(("launch.", "rehearse."))]
-    (finding,) = [f for f in of_both if f["verdict"] == "fail"]
+    failed = [f for f in of_both if f["verdict"] == "fail"]
+    assert len(failed) == 1, [(f["check"], f["message"]) for f in failed]
+    (finding,) = failed
     assert finding["check"] == f"rehearse.{FAULTS[name].wanted[0]}", done.stdout
     assert all(word in finding["message"] for word in FAULTS[name].words)
     assert "by the files: " in finding["message"]

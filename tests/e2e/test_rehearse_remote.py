@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,7 +47,7 @@ def lab(lab_is_possible):
 @pytest.fixture
 def folder(lab, request):
     """A shared folder with a program that must never run."""
-    made = lab.shared / request.node.name.replace("[", "-").replace("]", "")[-60:]
+    made = lab.shared / re.sub("[^a-z0-9]+", "-", request.node.name.lower())[-60:]
     made.mkdir()
     (made / "train.py").write_text(REAL)
     (made / "hosts").write_text("node1 slots=1\nnode2 slots=1\n")

@@ -19,7 +19,7 @@ NOISE = re.compile(
     r"|(?:[\w.-]+: )?(?:frame #\d+: |Exception raised from )"  # where in its own code torch was
 )
 # pdsh puts the name of the node before it.
-TORCH_WARNING = re.compile(r"(?:[\w.-]+: )?\[?[WI]\d{4} [^\]]*\] (?:\[c10d\] )?")
+TORCH_WARNING = re.compile(r"(?:[\w.-]+: )?\[?[WI]\d{4} [^\]]*\](?: |$)(?:\[c10d\] )?")
 NOT_FOUND, NOT_RUN = 127, 126
 
 
@@ -120,7 +120,8 @@ def last_words(node: NodeStory) -> str:
         return ""
     for text in (node.output.err, node.output.out):
         lines = without_noise(text)
-        words = [line for line in lines if not TORCH_WARNING.match(line)] or [TORCH_WARNING.sub("", i) for i in lines]
+        words = [line for line in lines if not TORCH_WARNING.match(line)]
+        words = words or [text for line in lines if (text := TORCH_WARNING.sub("", line).strip(" *"))]
         if words:
             return without_secrets(words[-1])[:300]
     return ""

@@ -66,4 +66,7 @@ def test_a_warning_of_torch_is_the_last_word_only_where_there_is_no_other():
     """What failed stands before it."""
     warning = "[W1127 23:40:59.2 socket.cpp:207] [c10d] The hostname of the client socket cannot be retrieved. err=-3"
     assert last_words(node("node1", err=f"no such host\n{warning}\nframe #1: x\n")) == "no such host"
-    assert last_words(node("node1", err=f"{warning}\n")).startswith("The hostname of the client socket")
+    empty = "W1128 01:12:24.567000 387 torch/distributed/run.py:874] "
+    assert last_words(node("node1", err=f"{empty}\n{warning}\n{empty}\n")).startswith(
+        "The hostname of the client socket"
+    )
