@@ -121,6 +121,7 @@ CAUSES = (
         "the port is taken: another job, a rank left behind, or the same node started twice",
         (
             r"address already in use",
+            r"eaddrinuse",
             r"port \d+ is (?:already )?in use",
             r"port is already allocated",
             r"another process is utilizing it",
