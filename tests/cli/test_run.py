@@ -19,9 +19,9 @@ COUNTING = """
 import collections, json, pathlib, sys, threading
 
 counted = {
-    "options/parse.py": {"parse_options"},
-    "options/settings.py": {"load_settings"},
-    "hosts.py": {"parse_hosts"},
+    "job/options/parse.py": {"parse_options"},
+    "judge/settings.py": {"load_settings"},
+    "reach/hosts.py": {"parse_hosts"},
     "launch/read.py": {"read_files"},
     "launch/reading/bundle.py": {"read_file"},
     "run/history.py": {"baseline"},

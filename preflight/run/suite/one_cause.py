@@ -9,13 +9,16 @@ import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from preflight.facts.results.rehearsal import Cause
 from preflight.judge.ledger.findings import SEVERITY, Finding, Verdict
 from preflight.judge.views.rehearsal import CHECKS
-from preflight.launch.cast import Cast
-from preflight.launch.plan import LaunchFiles
 from preflight.said import said
+
+if TYPE_CHECKING:
+    from preflight.launch.cast import Cast
+    from preflight.launch.plan import LaunchFiles
 
 BAD = (Verdict.FAIL, Verdict.WARN)
 RULES = "launch."
