@@ -8,7 +8,7 @@ import pytest
 
 from preflight.job.measure.nccl_log import NcclUse, parse_nccl_log
 
-FIELD_DATA = Path(__file__).parents[3] / "shared/field-data/nccl-logs"
+FIELD_DATA = Path(__file__).parents[4] / "shared/field-data/nccl-logs"
 NEW = """\
 n1:77:77 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0
 n1:77:90 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>

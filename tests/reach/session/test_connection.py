@@ -18,7 +18,7 @@ from preflight.reach.session.fleet import Fleet
 from preflight.reach.transport import Reach
 from preflight.said.errors import BadReply, HostError, Unreachable
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LOCAL = parse_hosts("local")
 
 

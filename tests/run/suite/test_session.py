@@ -317,7 +317,7 @@ def test_preflight_run_ignores_the_configuration_around_it(site):
     process = subprocess.run(
         [sys.executable, "-m", "preflight", "run", "--profile=quick", f"--report-dir={site.report}"],
         cwd=site.folder,
-        env={**os.environ, "PYTEST_ADDOPTS": "-k nothing", "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTEST_ADDOPTS": "-k nothing", "PYTHONPATH": str(Path(__file__).parents[3])},
         capture_output=True,
         text=True,
         timeout=90,
