@@ -153,7 +153,7 @@ CAUSES = (
         "memlock-limit",
         "the limit of locked memory (memlock) is too low for RDMA: memory cannot be registered",
         (
-            r"call to ibv_reg_mr\w* failed",
+            r"ibv_reg_mr\w* failed",
             r"unable to register memory .*cannot allocate memory",
             r"ibv_create_cq\w* failed.*cannot allocate",
             r"ibv_create_qp failed with error cannot allocate",

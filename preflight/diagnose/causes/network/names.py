@@ -116,6 +116,7 @@ CAUSES = (
             r"no such host",
             r': unable to resolve "',
             r"dns resolution failed",
+            r"host list is empty",
         ),
         "`getent hosts NAME` on every node; put the nodes into /etc/hosts or DNS, or use addresses (for a StatefulSet a headless"
         " service)",

@@ -123,7 +123,7 @@ CAUSES = (
         "rdma-gid",
         "the GID index is wrong: it names no address, or one that peers cannot reach (RoCE)",
         (
-            r"call to ibv_modify_qp failed",
+            r"ibv_modify_qp failed with",
             r"failed to modify qp.*(?:rtr|rts)",
             r"ibv_modify_qp`? (?:err(?:no|or)? )?(?:19|22|61|101|110)\b",
             r"ibv_query_gid.*fail\w*",
