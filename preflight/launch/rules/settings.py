@@ -159,10 +159,10 @@ def adapters_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         nowhere = sorted(set.intersection(*missing)) if missing else []
         everything = parse_patterns(value.value.strip()).entries
         if nowhere and len(nowhere) < len(everything) + value.value.strip().startswith("^"):
-            message = said(
+            none = said(
                 "{nowhere} of NCCL_IB_HCA={value} is not an adapter of any node", ", ".join(nowhere), value.value
             )
-            message += _has(cluster.nodes[0], "NCCL_IB_HCA")
+            message = joined([none, _has(cluster.nodes[0], "NCCL_IB_HCA")])
             yield warn("adapters_are_adapters", message, value.where)
 
 
