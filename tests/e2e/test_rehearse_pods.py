@@ -123,7 +123,7 @@ def test_a_fault_of_a_pod_is_named(lab, folder, before, words):
     """By its pod."""
     _, judged = rehearsed(lab, folder, before, 30 if "sleep" in before else 90)
     assert judged.returncode == 1, judged.stdout + judged.stderr
-    assert judged.stdout.startswith("NO GO  job.yaml\n")
+    assert judged.stdout.startswith("NO-GO  job.yaml\n")
     assert words in judged.stdout
     assert "llama-rehearsal-" in judged.stdout
 
@@ -134,4 +134,4 @@ def test_logs_that_tell_of_no_rank_are_no_go(lab, folder):
     (folder / "rehearsal.log").write_text("[pod/llama-rehearsal-0-x/trainer] Traceback (most recent call last):\n")
     judged = preflight(folder, "--logs=rehearsal.log")
     assert judged.returncode == 3, judged.stdout + judged.stderr
-    assert judged.stdout.startswith("NO GO")
+    assert judged.stdout.startswith("NO-GO")

@@ -84,7 +84,7 @@ def judge_logs(name: str, logs: str) -> int:
     backend = next((rank.loaded.nccl and "nccl" for rank in story.ranks if rank.loaded), "") or "gloo"
     result = judged(story, cast, {}, backend=backend)
     verdict = verdict_of(result, has_trained=story.has_trained)
-    print(printable(f"{'GO' if verdict is Verdict.PASS else 'NO GO'}  {name}"))
+    print(printable(f"{'NO-GO' if EXIT_CODES[verdict] else 'GO'}  {name}"))
     for cause in result.causes:
         word = "ERROR" if cause.is_unmeasured else "WARN" if cause.is_advisory else "FAIL"
         print(printable(without_secrets(f"{word:5}  {CHECKS[cause.about]}: {', '.join(cause.nodes)}: {cause.message}")))
