@@ -64,6 +64,6 @@ def test_every_peer_by_address_and_name_is_left_to_the_proxy_no_more():
 
 
 def test_a_line_too_long_to_type_is_not_given():
-    """Of hundreds of nodes each would have all their names in the report: a network or the end of a name does it."""
-    run = as_root(healthy(500)).with_variables("node2", http_proxy="http://proxy:3128")
+    """Of thousands of nodes each would have all their names in the report: a network or the end of a name does it."""
+    run = as_root(healthy(1000)).with_variables("node2", http_proxy="http://proxy:3128")
     assert typed(run, "environment.proxies_leave_the_peers_out") == {}
