@@ -89,7 +89,7 @@ def test_a_job_ends_with_us_from_its_first_moment(slurm):
     done = subprocess.run([sys.executable, "-c", KILLED], timeout=30, check=False)
     assert done.returncode == -signal.SIGKILL
     end = time.monotonic() + 10.0
-    while not (folder / "cancelled").exists():
+    while not ((folder / "cancelled").exists() and (folder / "cancelled").read_text()):
         assert time.monotonic() < end
         time.sleep(0.1)
     assert (folder / "cancelled").read_text() == "7\n"
