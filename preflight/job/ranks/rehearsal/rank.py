@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from typing import Any
 
 from preflight.job.ranks.rank.life import ERROR_CHARACTERS, OF_A_JOB
@@ -40,6 +41,17 @@ def backend_of(asked: str) -> str:
     return "nccl" if torch.cuda.device_count() else "gloo"
 
 
+def write_only_in(scratch: str) -> None:
+    """Have all temporary files in this folder, and none anywhere once it is removed, which may be before we are ended.
+
+    Python would fall back to /tmp, and torch would make its cache there. A folder that is reached by its descriptor can
+    be written to as long as it is there, and never be made again.
+    """
+    held = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY)
+    os.environ["TMPDIR"] = tempfile.tempdir = scratch
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", f"/proc/{os.getpid()}/fd/{held}/torchinductor")
+
+
 def rehearse(given: dict[str, Any], records: Records) -> None:
     """Say where this rank is, and be a rank of the reference training."""
     here = arrived(given["argv"], given["names"], given.get("network", ""))
@@ -55,7 +67,7 @@ def rehearse(given: dict[str, Any], records: Records) -> None:
         raise RuntimeError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set in this rank")
     records.send({"record": "numbered", "chosen": chosen, "rank": int(os.environ["RANK"])})
     records.send(meeting_place())
-    os.environ["TMPDIR"] = given["scratch"]
+    write_only_in(given["scratch"])
     load_torch(records)
     records.send(loaded())
     work({**given["training"], "backend": backend_of(given["backend"])}, records)

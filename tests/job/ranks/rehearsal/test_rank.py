@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+
+import pytest
 
 from preflight.job.ranks.rehearsal.rank import main, take_numbers
 
@@ -33,3 +38,38 @@ def test_a_rank_without_a_number_says_so_and_does_not_train(monkeypatch, tmp_pat
     first, last = map(json.loads, (tmp_path / "records").read_text().splitlines())
     assert (first["record"], last["record"]) == ("arrived", "failed")
     assert "nothing numbers this process" in last["error"]
+
+
+CACHING = """
+import os, shutil, sys
+from preflight.job.ranks.rehearsal.rank import write_only_in
+scratch, is_removed = sys.argv[1], sys.argv[2] == "removed"
+write_only_in(scratch)
+if is_removed:
+    shutil.rmtree(scratch)
+import tempfile
+def cache():
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+    return os.path.isdir(cache_dir())
+for make in (cache, tempfile.mkdtemp):
+    try:
+        print(bool(make()))
+    except OSError as error:
+        print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "said"), [("there", ["True", "True"]), ("removed", ["FileNotFoundError", "FileNotFoundError"])]
+)
+def test_a_rank_writes_in_our_folder_or_nowhere(tmp_path, state, said):
+    """Where the folder was removed before the rank was ended, torch makes no cache in the user's /tmp."""
+    scratch, usual = tmp_path / "scratch", tmp_path / "usual"
+    scratch.mkdir()
+    usual.mkdir()
+    given = {name: value for name, value in os.environ.items() if not name.startswith(("TORCH", "PREFLIGHT"))}
+    words = [sys.executable, "-c", CACHING, str(scratch), state]
+    done = subprocess.run(words, env={**given, "TMPDIR": str(usual)}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == said
+    assert list(usual.iterdir()) == []
+    assert scratch.exists() == (state == "there")
