@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from preflight.facts.results.rehearsal import Cause
 from preflight.judge.ledger.findings import SEVERITY, Finding, Verdict
 from preflight.judge.views.rehearsal import CHECKS
-from preflight.said import said
+from preflight.said import leaves, said
 
 if TYPE_CHECKING:
     from preflight.launch.cast import Cast
@@ -65,8 +65,12 @@ class OneCause:
 
 
 def names_in(text: str) -> set[str]:
-    """The variables, options, keys and programs that a sentence speaks of, each in one spelling."""
-    return {_normal(word) for word in NAME.findall(text)}
+    """The variables, options, keys and programs that a sentence speaks of, each in one spelling.
+
+    Its values, and what is no word of any language: the sentence may say the rest as it likes.
+    """
+    identifiers = (word for word in NAME.findall(text) if word.startswith("--") or "_" in word)
+    return {_normal(word) for word in (*identifiers, *(name for held in leaves(text) for name in NAME.findall(held)))}
 
 
 def _normal(word: str) -> str:
