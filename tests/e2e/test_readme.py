@@ -29,6 +29,23 @@ PLACES = {
     "'node[1-4]'": "'node[1-2]'",
     "/opt/conda/bin/python": sys.executable,
 }
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  completions: 2
+  parallelism: 2
+  completionMode: Indexed
+  template:
+    spec:
+      subdomain: train
+      restartPolicy: Never
+      containers:
+      - name: main
+        image: registry.example/train:1
+        command: [bash, -c, torchrun --nnodes=2 --nproc-per-node=1 --rdzv-endpoint=train-0.train:29500 train.py]
+"""
 OURS = f"--python={sys.executable} --report-dir=out"
 # Words that keep a command short, or away from this checkout; the rest is as it stands.
 MORE = {
@@ -38,6 +55,7 @@ MORE = {
     "preflight bench": OURS,
     "preflight train": OURS,
     "preflight launch write": f"--python={sys.executable}",
+    "preflight rehearse k8s": "",
     "preflight rehearse": "--dry-run",  # that of the launch files here is a job behind a check
 }
 
@@ -65,6 +83,7 @@ def place(tmp_path):
         told = yaml.safe_load((ROOT / "examples/accelerate.yaml").read_text())
         told |= {"machine_rank": machine, "num_machines": 2, "main_process_ip": "node1", "main_process_port": 29400}
         (tmp_path / f"node{machine + 1}.yaml").write_text(yaml.safe_dump(told))
+    (tmp_path / "job.yaml").write_text(JOB)
     shutil.copy(ROOT / "examples/torchrun.sh", tmp_path / "run.sh")
     shutil.copytree(ROOT / "checks", tmp_path / "checks")
     return tmp_path
