@@ -51,9 +51,11 @@ INSIDE = {
         ("verdict",),
     ),
     "launch": (
-        ("field", "holes", "job", "launcher", "layout"),
+        ("field", "job", "layout"),
+        ("traits",),
         ("plan",),
         ("text", "address", "seats", "containers"),
+        ("launcher",),
         ("launchers",),
         ("owners", "resources", "schedulers", "slips"),
         ("commands", "write"),
@@ -101,24 +103,24 @@ def tree(path: Path) -> ast.Module:
 
 
 @cache
-def statements(path: Path) -> tuple[ast.AST, ...]:
-    """Everything of a file that is there at run time."""
+def statements(path: Path, *, hints: bool = False) -> tuple[ast.AST, ...]:
+    """Everything of a file that is there at run time, with `hints` what is there for types alone, too."""
     found: list[ast.AST] = []
     parents: list[ast.AST] = [tree(path)]
     while parents:
         for child in ast.iter_child_nodes(parents.pop()):
             is_typing = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
-            if not is_typing:
+            if hints or not is_typing:
                 found.append(child)
                 parents.append(child)
     return tuple(found)
 
 
 @cache
-def imported(path: Path) -> tuple[str, ...]:
-    """Dotted names of the modules that a file imports at run time, functions included."""
+def imported(path: Path, *, hints: bool = False) -> tuple[str, ...]:
+    """Dotted names of the modules that a file imports at run time, functions included; with `hints` for types, too."""
     found: list[str] = []
-    for node in statements(path):
+    for node in statements(path, hints=hints):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -197,9 +199,10 @@ def floors(drawn: dict[str, set[str]]) -> dict[str, int]:
 
 
 def circles() -> list[set[str]]:
-    """Modules that import each other, by whatever way round."""
+    """Modules that import each other, by whatever way round, for types alone too."""
     graph = {
-        module_of(path): {other for other in imported(path) if other.startswith("preflight")} for path in sources()
+        module_of(path): {other for other in imported(path, hints=True) if other.startswith("preflight")}
+        for path in sources()
     }
 
     def reached(start: str) -> set[str]:

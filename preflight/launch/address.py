@@ -62,11 +62,6 @@ def is_loopback(address: str) -> bool:
     return (mapped or parsed).is_loopback or (mapped or parsed).is_unspecified
 
 
-def logs_in(plan: Plan) -> bool:
-    """Whether a plan's command starts the other nodes over ssh, by itself or behind pdsh."""
-    return plan.launcher.logs_in(plan) or "pdsh" in plan.wraps
-
-
 def address_of(plan: Plan) -> str:
     """The address of rank 0 where it is one, "" elsewhere."""
     address = value_of(plan.master_address) or ""

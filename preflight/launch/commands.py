@@ -10,7 +10,6 @@ from typing import Any
 from preflight.judge.ledger.findings import Finding
 from preflight.launch.containers import run_of
 from preflight.launch.field import Field, Unknown, shown, words, written
-from preflight.launch.launcher import PYTHON, Launcher
 from preflight.launch.launchers import ROWS
 from preflight.launch.launchers.mpirun import command as mpirun
 from preflight.launch.launchers.slurm import with_step
@@ -18,8 +17,9 @@ from preflight.launch.plan import Handed, Hostfile, Plan, Slurm
 from preflight.launch.schedulers.mpi import stays_behind
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import UNKNOWN_MARK, Marks, is_firm, is_known
-from preflight.launch.text.options import Reader
+from preflight.launch.text.options import Around, Reader
 from preflight.launch.text.shell import CONTAINERS, REMOTE, SHELLS, Command, Word, is_container
+from preflight.launch.traits import PYTHON
 from preflight.said import said
 
 PYTHON_NAME = re.compile(r"python(\d(\.\d+)?)?")
@@ -44,7 +44,7 @@ KNOWN = tuple(program for program in PROGRAMS if program != (PYTHON,)) + tuple(
     (module,) for row in ROWS for module in row.modules
 )
 MODULES: Mapping[str, Read] = {module: row.read for row in ROWS for module in row.modules if row.read is not None}
-WRAPPERS: Mapping[str, Launcher] = {program: row for row in ROWS for program in row.wrappers}
+WRAPPERS = {program: Around(row, row.around) for row in ROWS for program in row.wrappers}
 
 
 @dataclass

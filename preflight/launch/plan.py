@@ -13,9 +13,9 @@ from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.said import said
 
 if TYPE_CHECKING:
-    from preflight.launch.launcher import FieldNames, Launcher
     from preflight.launch.text.marks import Marks
     from preflight.launch.text.shell import Command
+    from preflight.launch.traits import FieldNames, Traits
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Handed:
 class Plan:
     """One launch as a file tells it. ``start`` says what runs it: each node by hand, or one command for all of them."""
 
-    launcher: Launcher
+    launcher: Traits
     where: Where
     start: Literal["each node", "all nodes"] = "each node"
     nodes: Field[int] = None

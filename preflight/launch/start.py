@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from preflight.launch.address import address_of, logs_in
+from preflight.launch.address import address_of
 from preflight.launch.field import Sourced, value_of, words
 from preflight.launch.job import Start, Starting
-from preflight.launch.launchers import LAUNCHERS
+from preflight.launch.launchers import LAUNCHERS, logs_in, row_of
 from preflight.launch.plan import LaunchFiles, Plan
 from preflight.launch.rules.groups import Group, groups
 from preflight.said import said
@@ -48,7 +48,7 @@ def _why_not(plan: Plan) -> str:
     reason = around.refusal or (around.refusal_around if around is not plan.launcher else "")
     if not reason and value_of(plan.rendezvous) not in (None, "static", "c10d", "env"):
         reason = said("a rendezvous by {value_of} needs a server of its own", value_of(plan.rendezvous))
-    reason = reason or plan.launcher.cannot_start(plan)
+    reason = reason or row_of(plan).cannot_start(plan)
     return f"{_at(plan)}: {reason}" if reason else ""
 
 
@@ -56,7 +56,7 @@ def _by_one_command(plan: Plan, files: LaunchFiles) -> Starting:
     """A command that reaches the nodes by itself."""
     if plan.launcher.refusal:
         return Starting(refusal=f"{_at(plan)}: {plan.launcher.refusal}")
-    return Starting(plan.launcher.starts_of(plan, _start(plan), files))
+    return Starting(row_of(plan).starts_of(plan, _start(plan), files))
 
 
 def _start(plan: Plan) -> Start:
@@ -67,7 +67,7 @@ def _start(plan: Plan) -> Start:
         where=plan.where,
         processes=value_of(plan.processes_per_node) or 0,
         nodes=(value_of(plan.nodes) or 0) if plan.fewest_nodes in (None, plan.nodes) else 0,
-        options=tuple(plan.launcher.kept_options(plan)),
+        options=tuple(row_of(plan).kept_options(plan)),
         config=plan.config,
         address=address_of(plan),
         has_node_rank=isinstance(rank, Sourced) and rank.origin != "tool",

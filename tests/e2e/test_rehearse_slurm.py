@@ -34,6 +34,7 @@ BY_TORCHRUN = (
     + " --rdzv_endpoint=$MASTER_ADDR:$MASTER_PORT train.py\n"
 )
 BY_SRUN = HEAD + "srun python prepare.py\nsrun python train.py --epochs 3\n"
+NEARLY = 0.9  # of the time that a rehearsal takes: it is nearly over
 BOTH = [(0, "node1", "done"), (1, "node2", "done")]
 
 
@@ -85,7 +86,7 @@ class Rehearsed:
 
 def nothing_is_left(cluster, before):
     """No job, no step, no process and no file."""
-    left = cluster.lab.left_since(before, patience_s=10)
+    left = cluster.lab.left_since(before, patience_s=5)
     # A slurmd that the test before started again listens a little later.
     assert [line for lines in left.values() for line in lines if ":6818" not in line] == []
     end = time.monotonic() + 5.0
@@ -143,17 +144,22 @@ def test_a_limit_of_the_batch_shell_alone_is_named(cluster, folder):
     assert [row[:3] for row in rehearsed.bad()] == [("limits_hold_inside_the_job", "fail", ("node2",))]
 
 
-def killed(cluster, folder, moment):
-    """The controller is killed at that moment, and nothing is left -> its exit code."""
-    before = cluster.lab.residue()
+def started(cluster, folder):
     (folder / "train.sbatch").write_text(BY_TORCHRUN.replace("{partition}", "debug"))
     words = ["preflight", "rehearse", "--hosts=slurm", f"--python={sys.executable}", "train.sbatch"]
-    controller = cluster.lab.start(words, env=cluster.variables(), cwd=folder, stdout=subprocess.DEVNULL)
+    return cluster.lab.start(words, env=cluster.variables(), cwd=folder, stdout=subprocess.DEVNULL)
+
+
+def killed(cluster, folder, moment):
+    """The controller is killed at that moment, and nothing is left -> its exit code, and the seconds until then."""
+    before = cluster.lab.residue()
+    controller = started(cluster, folder)
     time.sleep(moment)
     controller.kill()
     code = controller.wait(10)
+    ended = time.monotonic()
     nothing_is_left(cluster, before)
-    return code
+    return code, time.monotonic() - ended
 
 
 @pytest.mark.parametrize("moment", [2.0, 6.0, 12.0])
@@ -166,5 +172,10 @@ def test_a_killed_controller_leaves_no_job_and_no_step(cluster, folder, moment):
 def test_at_forty_moments_no_job_and_no_step_is_left(cluster, folder):
     """Any moment may be the last one."""
     rng = random.Random(11)
-    codes = [killed(cluster, folder, rng.uniform(0.5, 14.0)) for _ in range(40)]
-    assert codes.count(-signal.SIGKILL) > 30  # the others had come to their end before
+    began = time.monotonic()
+    assert started(cluster, folder).wait(120) == 0
+    longest = NEARLY * (time.monotonic() - began)
+    found = [killed(cluster, folder, rng.uniform(0.5, longest)) for _ in range(40)]
+    count = sum(code == -signal.SIGKILL for code, _ in found)
+    print(f"{count} killed, nothing left after {max(s for _, s in found):.1f} s at most", file=sys.stderr)
+    assert count > 30  # the others had come to their end before

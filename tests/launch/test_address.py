@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.launch.address import address_of, is_loopback, logs_in, wrong_with
+from preflight.launch.address import address_of, is_loopback, wrong_with
+from preflight.launch.launchers import logs_in
 from preflight.launch.read import read_texts
 from tests.launch.samples import DEEPSPEED, HOSTFILE, config, torchrun
 

@@ -8,7 +8,6 @@ from typing import Any
 from preflight.facts.decode import Answer
 from preflight.facts.value import Missing
 from preflight.job.options.options import Options
-from preflight.launch.address import logs_in
 from preflight.reach.host import Host
 from preflight.reach.session.connection import Session
 from preflight.said import said
@@ -51,6 +50,8 @@ async def collect(sessions: dict[str, Session], hosts: dict[str, Host], options:
 
 def called(options: Options) -> dict[str, list[str]]:
     """The programs that the launch calls on the node it is started on, and the variables that it takes for set."""
+    from preflight.launch.launchers import logs_in  # imported here: not every run has launch files
+
     programs: list[str] = []
     unset: list[str] = []
     for plan in options.files.plans:

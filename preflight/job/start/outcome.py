@@ -24,7 +24,7 @@ from preflight.job.start.words import (
     without_stack,
 )
 from preflight.launch.job import ALL_RANKS, Job, Placement
-from preflight.launch.launcher import AgentOutput
+from preflight.launch.traits import AgentOutput
 from preflight.said import joined, said
 
 # What an exit says that is not the rank's own.

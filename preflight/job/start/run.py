@@ -14,7 +14,7 @@ from preflight.job.start.patience import STAGES, Patience
 from preflight.job.start.records import checked_event
 from preflight.job.start.script import script_of
 from preflight.launch.job import Job, as_typed
-from preflight.launch.launcher import AgentOutput
+from preflight.launch.traits import AgentOutput
 from preflight.reach.session import replies
 from preflight.reach.session.connection import Call, Session
 from preflight.said import said

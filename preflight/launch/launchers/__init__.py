@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from preflight.launch.job import Job, Process
-from preflight.launch.launcher import PYTHON, Launcher
+from preflight.launch.launcher import Launcher
 from preflight.launch.launchers.accelerate.command import ACCELERATE
 from preflight.launch.launchers.deepspeed.command import DEEPSPEED
 from preflight.launch.launchers.env import DIRECT, ENV
@@ -17,6 +17,8 @@ from preflight.launch.launchers.serving import SGLANG, VLLM
 from preflight.launch.launchers.slurm import SLURM, SRUN
 from preflight.launch.launchers.torchrun import TORCHRUN
 from preflight.launch.launchers.trainers import COMPOSER, FABRIC
+from preflight.launch.plan import Plan
+from preflight.launch.traits import PYTHON
 from preflight.reach.hosts import fold
 from preflight.said import said
 from preflight.said.errors import UsageError
@@ -41,6 +43,16 @@ ROWS = (
     KUBERNETES,
 )
 LAUNCHERS: Mapping[str, Launcher] = {row.name: row for row in ROWS}
+
+
+def row_of(plan: Plan) -> Launcher:
+    """The row of a plan's launcher."""
+    return LAUNCHERS[plan.launcher.name]
+
+
+def logs_in(plan: Plan) -> bool:
+    """Whether a plan's command starts the other nodes over ssh, by itself or behind pdsh."""
+    return row_of(plan).logs_in(plan) or "pdsh" in plan.wraps
 
 
 def startable() -> tuple[str, ...]:

@@ -6,12 +6,13 @@ import shlex
 
 from preflight.launch.field import Field, Sourced
 from preflight.launch.job import Job, Placement, Process, on_each_node, rank_variables, shared_variables
-from preflight.launch.launcher import PYTHON, Counts, Launcher
+from preflight.launch.launcher import Launcher
 from preflight.launch.launchers.torchrun import arguments
 from preflight.launch.layout import Layout, exports, file_name, variables
 from preflight.launch.plan import Plan
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import Word
+from preflight.launch.traits import PYTHON, Counts
 from preflight.said import joined, said
 
 RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -32,16 +33,16 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
         return None
     settings = set(reader.command.prefix) | set(reader.command.variables)
     outer = reader.outer_launcher(wrapper)
-    if not settings & set(RANKS) and (outer is None or (reader.slurm is None and not outer.programs)):
+    if not settings & set(RANKS) and (outer is None or (reader.slurm is None and not outer.traits.programs)):
         return None
-    around = outer.around(reader, wrapper) if outer else Counts()
+    around = outer.counts(reader, wrapper) if outer else Counts()
 
     def number(name: str) -> Field[int]:
         return reader.number(reader.variable(name), name)
 
     environment, names = reader.environment(), {word.rpartition("/")[2] for word in wrapper}
     return Plan(
-        launcher=outer or ENV,
+        launcher=outer.traits if outer else ENV,
         where=reader.where,
         start="all nodes" if outer else "each node",
         rank=number("RANK"),

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Field, Sourced, firm, value_of, written
-from preflight.launch.launcher import FieldNames, Launcher
+from preflight.launch.launcher import Launcher
 from preflight.launch.launchers.torchrun import arguments
 from preflight.launch.layout import Layout, exports, file_name, variables
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import Word
+from preflight.launch.traits import FieldNames
 from preflight.said import said
 
 BY_ITSELF = ("llamafactory-cli", "lmf")

@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from preflight.judge.ledger.findings import Finding
 from preflight.launch.address import is_loopback
 from preflight.launch.field import Field, Sourced, firm, value_of, words
-from preflight.launch.launcher import FieldNames, Launcher
+from preflight.launch.launcher import Launcher
 from preflight.launch.layout import Layout, address_of, exports, file_name, variables
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.options import Reader, product
 from preflight.launch.text.shell import Word
+from preflight.launch.traits import FieldNames
 from preflight.said import said
 
 # Of the hundreds of options of these servers, those that shape the job; every letter and long form of them.

@@ -11,13 +11,14 @@ from typing import Any
 
 from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.job import ALL_RANKS, Job, Process, shared_variables
-from preflight.launch.launcher import AgentOutput, FieldNames, Launcher
+from preflight.launch.launcher import Launcher
 from preflight.launch.layout import HEAD, Layout, exports, shared_launch
 from preflight.launch.plan import Plan, Slurm
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import Marks
 from preflight.launch.text.options import Spec, parse_options, product
 from preflight.launch.text.shell import Word
+from preflight.launch.traits import AgentOutput, FieldNames
 from preflight.reach.hosts import parse_hosts
 from preflight.said.errors import FactMissing, UsageError
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable
 from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.job import Job, Placement, Process, on_each_node, shared_variables
-from preflight.launch.launcher import AgentOutput, FieldNames, Launcher
+from preflight.launch.launcher import Launcher
 from preflight.launch.layout import Layout, exports, file_name, variables
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.options import Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
+from preflight.launch.traits import AgentOutput, FieldNames
 from preflight.said import said
 
 SPEC = Spec(

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Field, Sourced, Unknown, firm, words
-from preflight.launch.launcher import FieldNames, Launcher
+from preflight.launch.launcher import Launcher
 from preflight.launch.launchers.torchrun import arguments
 from preflight.launch.plan import Plan, fail
 from preflight.launch.text.options import Parsed, Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
+from preflight.launch.traits import FieldNames
 from preflight.said import said
 
 OF_COMPOSER = Spec(

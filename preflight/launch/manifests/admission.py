@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import words
-from preflight.launch.holes import ANGLED, is_unfilled_name
 from preflight.launch.manifests.group import Group
 from preflight.launch.plan import fail
+from preflight.launch.slips.holes import ANGLED, is_unfilled_name
 from preflight.launch.text.located import Located
 from preflight.said import said
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from preflight.judge.ledger.findings import Finding
 from preflight.launch.address import is_loopback, wrong_with
 from preflight.launch.field import Sourced, Unknown, firm, value_of
+from preflight.launch.launchers import row_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
 from preflight.said import said
@@ -161,7 +162,7 @@ def _loopback(plan: Plan, address: Sourced[str]) -> Finding:
     """A loopback address of rank 0: a failure, or a warning where one node may rightly have it."""
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
     fix = said("{address}: <address of rank 0's node>", plan.field_names.address)
-    if plan.launcher.finds_nodes(plan):
+    if row_of(plan).finds_nodes(plan):
         message = said(
             "{value} as the address of rank 0 of {firm} machines; mpirun may hand it to all of them",
             address.value,

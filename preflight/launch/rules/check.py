@@ -20,7 +20,7 @@ from preflight.judge.ledger.findings import SEVERITY, Finding, Verdict, Where
 from preflight.launch.containers import in_containers
 from preflight.launch.fixes.known import ways
 from preflight.launch.fixes.trial import Reading, tried
-from preflight.launch.launchers import ROWS
+from preflight.launch.launchers import ROWS, row_of
 from preflight.launch.owners.questions import Answer, settled
 from preflight.launch.plan import LaunchFiles, Skip, problem
 from preflight.launch.read import read_texts
@@ -135,7 +135,7 @@ def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
         for script_rule in SCRIPT_RULES:
             yield from script_rule(script)
     for plan in files.plans:
-        for plan_rule in (*PLAN_RULES, *plan.launcher.rules):
+        for plan_rule in (*PLAN_RULES, *row_of(plan).rules):
             yield from plan_rule(plan)
     for group in groups(files):
         for group_rule in GROUP_RULES:

@@ -10,8 +10,9 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.knowledge.versions import is_within
-from preflight.launch.address import is_loopback, logs_in, wrong_with
+from preflight.launch.address import is_loopback, wrong_with
 from preflight.launch.field import Sourced, value_of
+from preflight.launch.launchers import logs_in
 from preflight.launch.launchers.accelerate.command import ACCELERATE
 from preflight.launch.launchers.accelerate.rules import OPTION_SINCE
 from preflight.launch.launchers.deepspeed.command import DEEPSPEED

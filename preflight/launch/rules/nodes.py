@@ -9,8 +9,9 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
 from preflight.judge.ledger.findings import Finding
-from preflight.launch.address import is_loopback, logs_in, wrong_with
+from preflight.launch.address import is_loopback, wrong_with
 from preflight.launch.field import Sourced, firm, value_of, written
+from preflight.launch.launchers import logs_in, row_of
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.rules.groups import groups
 from preflight.reach.hosts import fold
@@ -56,7 +57,7 @@ def ranks_are_complete(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         plan = group.plans[0]
         rank = group.rank(plan)
         size = firm(plan.world_size) if group.reads_rank else firm(plan.nodes)
-        if plan.launcher.finds_nodes(plan) or logs_in(plan):
+        if row_of(plan).finds_nodes(plan) or logs_in(plan):
             continue  # one command and one file for all nodes
         if len(group.plans) > 1 or not isinstance(rank, Sourced) or rank.origin == "environment":
             continue

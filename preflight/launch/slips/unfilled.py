@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Sourced, words
-from preflight.launch.holes import is_unfilled_name, is_unfilled_path
 from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, fail, warn
+from preflight.launch.slips.holes import is_unfilled_name, is_unfilled_path
 from preflight.launch.text.marks import is_known
 from preflight.said import said
 

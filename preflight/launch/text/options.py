@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Field, Sourced, Unknown
-from preflight.launch.launcher import Launcher
 from preflight.launch.plan import Hostfile, Slurm, fail
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import Marks, is_known
 from preflight.launch.text.shell import Command, Word
+from preflight.launch.traits import Counts, Traits
 from preflight.said import said
 
 MANY = re.compile(r"ARGS|OPT|FLAG|PARAM|CONF|EXTRA|\[@\]|\$[@*]|\$\{[@*]", re.IGNORECASE)
@@ -94,6 +94,14 @@ def _may_be_options(expression: str, following: tuple[Word, ...]) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Around:
+    """A launcher that may stand around the command of another program."""
+
+    traits: Traits
+    counts: Callable[[Reader, tuple[str, ...]], Counts]  # what it starts, as the words around that command tell
+
+
 @dataclass
 class Reader:
     """Turns words of one command into fields of a plan, and keeps what was wrong with them.
@@ -107,7 +115,7 @@ class Reader:
     slurm: Slurm | None = None
     configs: Mapping[str, Mapping[str, Field[Any]]] = field(default_factory=dict)
     hostfiles: Mapping[str, Hostfile] = field(default_factory=dict)
-    wrappers: Mapping[str, Launcher] = field(default_factory=dict)
+    wrappers: Mapping[str, Around] = field(default_factory=dict)
     problems: list[Finding] = field(default_factory=list)
 
     @property
@@ -209,7 +217,7 @@ class Reader:
         """The words around the launcher that stands at `place`."""
         return (*self.command.outer, *(word.plain for word in self.command.words[:place]))
 
-    def outer_launcher(self, wrapper: tuple[str, ...]) -> Launcher | None:
+    def outer_launcher(self, wrapper: tuple[str, ...]) -> Around | None:
         """The launcher around this command that starts it on all nodes."""
         names = {word.rpartition("/")[2] for word in wrapper}
         return next((row for program, row in self.wrappers.items() if program in names), None)

@@ -9,7 +9,7 @@ from preflight.judge.ledger.findings import Where
 from preflight.launch.address import address_of
 from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.job import on_each_node
-from preflight.launch.launcher import FieldNames, Launcher
+from preflight.launch.launcher import Launcher
 from preflight.launch.launchers.accelerate import schema
 from preflight.launch.launchers.accelerate.file import NUMBERS
 from preflight.launch.launchers.accelerate.rules import (
@@ -24,6 +24,7 @@ from preflight.launch.launchers.torchrun import AGENT, arguments
 from preflight.launch.plan import Plan
 from preflight.launch.text.options import Reader, Spec, parse_options
 from preflight.launch.text.shell import Word
+from preflight.launch.traits import FieldNames
 from preflight.said import said
 
 SPEC = Spec(

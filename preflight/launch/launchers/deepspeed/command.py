@@ -9,7 +9,7 @@ from dataclasses import replace
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.job import Start, on_each_node
-from preflight.launch.launcher import FieldNames, Launcher
+from preflight.launch.launcher import Launcher
 from preflight.launch.launchers.deepspeed import schema
 from preflight.launch.launchers.deepspeed.hostfile import chosen, rank_0_is_on_the_first_host
 from preflight.launch.launchers.torchrun import AGENT, arguments, start_agent
@@ -18,6 +18,7 @@ from preflight.launch.plan import Hostfile, HostLine, LaunchFiles, Plan, fail, w
 from preflight.launch.text.marks import is_known
 from preflight.launch.text.options import Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
+from preflight.launch.traits import FieldNames
 from preflight.said import joined, said
 
 SPEC = Spec(

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, words
 from preflight.launch.job import ALL_RANKS, Job, Process, shared_variables
-from preflight.launch.launcher import AgentOutput, Counts, FieldNames, Launcher
+from preflight.launch.launcher import Launcher
 from preflight.launch.launchers.mpirun.options import EACH, HOSTFILES, PROGRAMS, Given, counts, parse
 from preflight.launch.launchers.torchrun import arguments
 from preflight.launch.layout import Layout, exports, shared_launch
 from preflight.launch.plan import Plan
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import SHELLS, Word
+from preflight.launch.traits import AgentOutput, Counts, FieldNames
 
 AGENTS = frozenset(
     words(

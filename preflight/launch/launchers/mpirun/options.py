@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Field, Sourced, value_of, words
-from preflight.launch.launcher import Counts
 from preflight.launch.plan import Hostfile, fail
 from preflight.launch.text.options import Reader, product
 from preflight.launch.text.shell import Word
+from preflight.launch.traits import Counts
 from preflight.said import said
 
 PROGRAMS = words("mpirun mpiexec mpiexec.hydra mpirun_rsh orterun prterun mpirun.openmpi mpirun.mpich")

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from preflight.launch.field import Field, Sourced, words
-from preflight.launch.launcher import AgentOutput, FieldNames, Launcher
+from preflight.launch.launcher import Launcher
 from preflight.launch.launchers.ray.rules import (
     nodes_meet,
     others_are_started,
@@ -19,6 +19,7 @@ from preflight.launch.plan import Plan
 from preflight.launch.text.marks import is_known
 from preflight.launch.text.options import Reader, Spec, parse_options
 from preflight.launch.text.shell import Word
+from preflight.launch.traits import AgentOutput, FieldNames
 
 START = Spec(
     valued=words(

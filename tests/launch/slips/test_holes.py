@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.launch.field import words
-from preflight.launch.holes import is_unfilled_name, is_unfilled_path
+from preflight.launch.slips.holes import is_unfilled_name, is_unfilled_path
 
 HOLES = """
 XXX project_xxxxxxxxx 465xxxx [account] YOUR_ACCOUNT your_account your-partition TODO CHANGEME change_me
