@@ -167,7 +167,15 @@ def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
     holes = {where for one in once.values() if one.check == HOLES for where in one.where}
     sure = {where for one in once.values() if one.check == HOLES and one.verdict is Verdict.FAIL for where in one.where}
     once = {key: one for key, one in once.items() if not _is_told_better(one, holes, sure)}
-    return _in_order(once.values())
+    return _in_order(_once_a_place(once.values()))
+
+
+def _once_a_place(found: Iterable[Finding]) -> Iterable[Finding]:
+    """The turns of a loop are commands of one line: what is wrong with it is told once, with the fix for the first."""
+    once: dict[tuple[object, ...], Finding] = {}
+    for one in found:
+        once.setdefault((one.check, one.verdict, one.message, one.nodes, one.where), one)
+    return once.values()
 
 
 def _is_told_better(one: Finding, holes: set[Where], sure: set[Where]) -> bool:

@@ -234,3 +234,13 @@ def test_no_word_of_a_node_becomes_a_command_or_a_line(tmp_path, words):
                 ["/bin/sh", "-c", typed], cwd=tmp_path, env=there, check=False, capture_output=True, timeout=60
             )
             assert not (tmp_path / "BROKEN_OUT").exists(), typed
+
+
+def test_what_is_wrong_in_a_loop_is_told_once():
+    """Each turn is a start of its own with its own values; the line that is wrong is one."""
+    start = "accelerate launch OMP_NUM_THREADS=8 --num_machines 1 --num_processes 4 t.py --lr $lr"
+    text = f"for lr in 1 2; do\n  {start}\ndone\n"
+    findings, files = check_texts({"sweep.sh": text})
+    assert len(files.plans) == 2
+    assert [(one.check, one.where[0].line) for one in findings] == [("launch.program_is_given", 2)]
+    assert "--lr 1" in findings[0].fix
