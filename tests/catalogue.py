@@ -37,6 +37,7 @@ LEFT_OUT = (
     *(f"job/ranks/bench/{name}.py" for name in ("groups", "nccl", "operations", "pairs", "pattern", "sizes", "trial")),
     "said/redact",
     "node/agent/loader.py",
+    "reach/transport/ray_driver.py",
 )
 PATTERNS = frozenset({"compile", "search", "match", "fullmatch", "findall", "sub", "split", "finditer"})
 SILENT = frozenset(

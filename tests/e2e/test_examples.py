@@ -1,4 +1,4 @@
-"""Does every example work as it stands: scripts are run, the commands of the YAML files too? Slurm's: test_slurm."""
+"""Does every example work as it stands? Those of Slurm and Ray are run in test_slurm and test_ray."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import yaml
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 TRIED = {
-    "accelerate.sh", "accelerate.yaml", "github-actions.yml", "kubernetes.yaml", "prolog-slurmctld.sh", "slurm.sbatch",
-    "torchrun.sh", "train.py",
+    "accelerate.sh", "accelerate.yaml", "github-actions.yml", "kubernetes.yaml", "prolog-slurmctld.sh", "ray_job.py",
+    "slurm.sbatch", "torchrun.sh", "train.py",
 }  # fmt: skip
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 

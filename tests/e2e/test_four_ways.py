@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.lab import faults, kubernetes, rdma, slurm, together
+from tests.lab import faults, kubernetes, ray, rdma, slurm, together
 from tests.lab.fixtures import needs_lab
 from tests.lab.lab import Lab
 
@@ -26,11 +26,12 @@ SETTINGS = "[limits]\nmemlock_min_bytes = 65536\n"
 
 
 class Cluster(NamedTuple):
-    """Three hosts that are a Slurm and three pods as well; None where the machine has no such thing."""
+    """Three hosts that are a Slurm, three pods and a Ray cluster as well; None where the machine has no such thing."""
 
     lab: Lab
     slurm: slurm.SlurmLab | None
     pods: kubernetes.PodsLab | None
+    ray: ray.RayLab | None
 
 
 def over_ssh(cluster, words):
@@ -50,6 +51,12 @@ def through_kubectl(cluster, words):
     return cluster.pods.run([*RUN, f"--hosts={cluster.pods.hosts}", *words])
 
 
+def through_ray(cluster, words):
+    """From the head of a Ray cluster, by a task on each of its nodes."""
+    needs_lab(ray.why_not())
+    return cluster.ray.run([*RUN, "--hosts=ray", *words])
+
+
 def by_themselves(cluster, words):
     """Without a controller: each host runs the same command, as a rank of a job does."""
     first, *others = together.run(cluster.lab, [*RUN[1:], "--hosts=torchrun", *words])
@@ -57,7 +64,13 @@ def by_themselves(cluster, words):
     return CompletedProcess(RUN, first.code, first.output, "")
 
 
-WAYS = {"ssh": over_ssh, "slurm": through_slurm, "kubectl": through_kubectl, "torchrun": by_themselves}
+WAYS = {
+    "ssh": over_ssh,
+    "slurm": through_slurm,
+    "kubectl": through_kubectl,
+    "ray": through_ray,
+    "torchrun": by_themselves,
+}
 PATH = {"PATH": f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
@@ -160,7 +173,8 @@ def cluster(lab_is_possible):
         in_pods = None if kubernetes.why_not() else stack.enter_context(kubernetes.PodsLab(lab))
         for host in lab.hosts:
             stack.enter_context(faults.python_with_site(host))
-        yield Cluster(lab, in_slurm, in_pods)
+        in_ray = None if ray.why_not() else stack.enter_context(ray.RayLab(lab))
+        yield Cluster(lab, in_slurm, in_pods, in_ray)
 
 
 @pytest.fixture(scope="module", params=["several", *LONG])

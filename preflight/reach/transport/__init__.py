@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from preflight.reach.host import PLAIN
 from preflight.reach.transport.kubernetes import Kubernetes
 from preflight.reach.transport.local import Local
+from preflight.reach.transport.ray import Ray
 from preflight.reach.transport.reach import LOADER, TASK_PROGRAM, Gatherer, Gathering, Reach, Transport
 from preflight.reach.transport.slurm import Slurm
 from preflight.reach.transport.ssh import Ssh
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 TRANSPORTS: Mapping[str, Transport] = {
-    transport.name: transport for transport in (Ssh(), Local(), Slurm(), Kubernetes(), Torchrun())
+    transport.name: transport for transport in (Ssh(), Local(), Slurm(), Kubernetes(), Ray(), Torchrun())
 }
 
 

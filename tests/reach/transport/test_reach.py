@@ -25,7 +25,7 @@ def test_hosts_are_written_with_the_name_of_their_transport_or_for_ssh_as_they_a
     """A name before a colon is a transport's only where there is one that is written so."""
     assert {written_for(text).name for text in ("node1", "node1:2222", "ssh:22", "fd00::1", "")} == {"ssh"}
     assert written_for("local").name == "local"
-    assert forms() == ("local", "slurm", "k8s:NAMESPACE/SELECTOR", "torchrun")
+    assert forms() == ("local", "slurm", "k8s:NAMESPACE/SELECTOR", "ray", "torchrun")
     assert [transport_of(parse_hosts(text)[0]).name for text in ("local", "node1")] == ["local", "ssh"]
 
 

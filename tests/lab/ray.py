@@ -1,0 +1,93 @@
+"""How do the hosts of a lab become the nodes of a real Ray cluster?"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+
+from .lab import Lab
+from .spaces import ENVIRONMENT, LabError
+
+PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PORT = 6379
+START = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
+COUNT = "import ray; ray.init('auto', log_to_driver=False); print(sum(node['Alive'] for node in ray.nodes()))"
+# What is Ray's own on a host: its processes, its workers, which wait for the next task, its files and its ports.
+OF_RAY = ("ray", "plasma", "listening on tcp")
+
+
+def why_not() -> str:
+    """Why there can be no cluster here; empty where there can."""
+    return "" if find_spec("ray") else "Ray is not installed here"
+
+
+class RayLab:
+    """A cluster of all hosts of a lab, the first of them its head; a context manager that ends it."""
+
+    def __init__(self, lab: Lab, environment: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        self.lab = lab
+        self.head = lab.hosts[0]
+        self.environment = environment or {}  # more variables of `ray start`, by host
+        self.nodes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self):
+        try:
+            for host in self.lab.hosts:
+                self.start(host.name)
+                if host is self.head:
+                    self.await_nodes(1)
+            self.await_nodes(len(self.lab.hosts))
+        except BaseException:
+            self.destroy()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.destroy()
+
+    def destroy(self) -> None:
+        """End the cluster on every host."""
+        for name in list(self.nodes):
+            self.end(name)
+
+    def start(self, name: str) -> None:
+        """`ray start` on a host, as whoever keeps the cluster does."""
+        host = self.lab[name]
+        words = ["start", "--block", "--disable-usage-stats", "--num-cpus=2", "--object-store-memory=100000000"]
+        words.append(f"--node-ip-address={host.address}")
+        if host is self.head:
+            words += ["--head", f"--port={PORT}", "--include-dashboard=false"]
+        else:
+            words.append(f"--address={self.head.address}:{PORT}")
+        self.nodes[name] = subprocess.Popen(
+            [*host.space.enter(), sys.executable, "-c", START, *words],
+            env={**ENVIRONMENT, "PATH": PATH, **self.environment.get(name, {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def end(self, name: str) -> None:
+        """End a host's part of the cluster with all its processes, as a lost machine does."""
+        host = self.lab[name]
+        process = self.nodes.pop(name)
+        process.kill()
+        process.wait()
+        host.run([sys.executable, "-c", START, "stop", "--force"], timeout_s=30)
+
+    def await_nodes(self, count: int) -> None:
+        """Wait until Ray counts so many nodes."""
+        end = time.monotonic() + 60
+        while (found := self.head.run([sys.executable, "-c", COUNT]).stdout.strip()) != str(count):
+            if time.monotonic() > end:
+                raise LabError(f"Ray counts {found or 'no'} nodes, wanted {count}")
+            time.sleep(0.3)
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """The argv that runs a command on the head."""
+        return [*self.head.space.enter(), "env", "-C", "/tmp", f"PATH={PATH}", *argv]
+
+    def run(self, argv: Sequence[str], *, timeout_s: float = 150) -> subprocess.CompletedProcess[str]:
+        """Run a command on the head."""
+        return self.head.run(["env", "-C", "/tmp", f"PATH={PATH}", *argv], timeout_s=timeout_s)
