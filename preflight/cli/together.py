@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 
 from preflight import __version__
+from preflight.cli.clouds import rank_of_cloud
 from preflight.reach.hosts import parse_hosts
 from preflight.reach.transport.torchrun import MEETING
 from preflight.said import said
@@ -47,7 +48,7 @@ def is_asked(hosts: str | None, environment: Mapping[str, str]) -> bool:
 
 
 def rank_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of this rank, as a launcher set them, or as mpirun or srun imply them; none outside of a job.
+    """The variables of this rank, as a launcher set them, or as mpirun, srun or a cloud imply; none outside of a job.
 
     Raises UsageError where they are no rank of a world, or no port.
     """
@@ -67,7 +68,7 @@ def rank_variables(environment: Mapping[str, str]) -> dict[str, str]:
                 )
             )
         return given
-    return _of_mpi(environment) or _of_step(environment)
+    return _of_mpi(environment) or _of_step(environment) or rank_of_cloud(environment)
 
 
 def _of_mpi(environment: Mapping[str, str]) -> dict[str, str]:

@@ -13,9 +13,12 @@ from shutil import which
 import pytest
 import yaml
 
+from preflight.cli.clouds import CLOUDS
 from preflight.launch.write import write_files
+from tests.cli.test_clouds import variables
 from tests.lab import faults, together
 from tests.lab.lab import Lab
+from tests.lab.spaces import ENVIRONMENT
 from tests.launch.nodes import cluster as nodes
 
 REACH = Path(__file__).parents[2] / "checks" / "test_reach.py"
@@ -64,6 +67,25 @@ def test_the_ranks_of_mpirun_judge_their_nodes(lab):
     assert left.code == 1, left
     assert ("network.mtu_is_the_same_on_every_node", "fail", ("node2",)) in found(report)
     assert ours(lab.left_since(before)) == []
+
+
+@pytest.mark.parametrize(
+    "cloud", [name if name == "AWS Batch" else pytest.param(name, marks=pytest.mark.long) for name in CLOUDS]
+)
+def test_the_nodes_of_a_cloud_judge_themselves_by_what_it_tells_each(lab, cloud):
+    """One container a node, with the cloud's own variables and nothing of a launcher."""
+    report = lab.shared / cloud.replace(" ", "-")
+    argv = [sys.executable, "-m", "preflight", *RUN, f"--report-dir={report}"]
+    usual = {**ENVIRONMENT, "PATH": together.PATH}
+    with faults.mtu(lab["node2"], 1400):
+        left = together.end(
+            [
+                together.run_words(host, argv, {**usual, **variables(cloud, place, [each.name for each in lab.hosts])})
+                for place, host in enumerate(lab.hosts)
+            ]
+        )
+    assert [each.code for each in left] == [1, 1, 1], left
+    assert ("network.mtu_is_the_same_on_every_node", "fail", ("node2",)) in found(report)
 
 
 def test_a_node_that_never_comes_is_named_and_the_others_are_judged(lab):
