@@ -73,6 +73,7 @@ PATTERNS = (
     ("left", r"\bgracefully (?:exit|shut|stop|end)\w*"),
     ("left", r"draining requests and shutting down"),
     ("left", r"application shutdown complete"),
+    ("left", r"api server: shutdown triggered"),
     ("left", r"exiting program after receiving sigterm"),
     ("begun", r"nohup: ignoring input"),
     ("begun", r"runner\.py:\d+:main\] cmd ="),

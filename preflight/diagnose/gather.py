@@ -23,6 +23,7 @@ from preflight.diagnose.quiet import (
     HARMLESS,
     is_cited,
     is_for_debugging,
+    is_ignored,
     is_printed,
     is_python_warning,
     is_quoted,
@@ -194,12 +195,15 @@ class Gatherer:
         if not (found or facts or stages or passed or is_traceback or is_exception or self.tracebacks.open):
             return (), True
         line = line_of(text, file=name)
-        stream = f"{line.rank}/{line.node}"
+        stream = line.stream
+        self.tracebacks.go_on(line)
         is_of_others = is_quoted(line.text)
         if self.tracebacks.shows_code(stream, line):
             found, facts, stages = [], [], []
         if found and (is_of_others or is_printed(line.text) or self.tracebacks.ends_nothing(stream, line)):
             found = []
+        cut = len(text) - len(line.text)  # the length of its prefixes
+        found = [(cause, match) for cause, match in found if not is_ignored(line.text[: max(0, match.start() - cut)])]
         if found and self.tracebacks.compiles(stream):
             found = [(COMPILE_CACHE if cause.name in OF_FILES else cause, match) for cause, match in found]
         if found and MISCALLED.search(lowered) and self.tracebacks.is_of_program(stream):
@@ -228,7 +232,7 @@ class Gatherer:
         is_mail = text.startswith(">")
         for cause, match in found:
             at = replace(evidence, node=named.get(cause.name, line.node))
-            is_other = is_mail or is_cited(line.text[: max(0, len(line.text) - len(text) + match.start())])
+            is_other = is_mail or is_cited(line.text[: max(0, match.start() - cut)])
             is_mild = cause.kind == Kind.CONSEQUENCE and MILD.search(text[:160]) is not None
             self._add(cause, at, task=line.task, is_warning=is_of_driver, is_cited=is_other, is_mild=is_mild)
         if found and len(self.known) < 10_000:
@@ -257,6 +261,7 @@ class Gatherer:
             is_cited=is_cited,
             is_mild=is_mild,
             has_ended=self.has_ended(evidence.file),
+            has_left=self.is_leaving(evidence.file),
         )
 
     def _progress(self, file: str) -> int:
@@ -267,6 +272,10 @@ class Gatherer:
         """Whether the training of a file said that it ended well, and no other began in it."""
         end = self.ended_at.get(file)
         return end is not None and self.progress.get(file, 0) - end.progress < WENT_ON
+
+    def is_leaving(self, file: str) -> bool:
+        """Whether the program of a file has begun to end in order, and went on with nothing since."""
+        return file in self.left and self.progress.get(file, 0) - self.left[file] < WENT_ON
 
     def _has_parted(self, seen: Seen) -> bool:
         """Whether lines only tell how a program went that had just saved its state, or left in order."""
@@ -340,6 +349,10 @@ class Gatherer:
         """Whether the training went on for so many lines after those `before`."""
         return self._progress(file) - before >= wanted
 
+    def has_answered(self, file: str) -> bool:
+        """Whether a server did what it is there for, or ended in order: what one request met did not end it."""
+        return self.progress.get(file, 0) > 0 or self.is_leaving(file)
+
     def _is_after_end(self, seen: Seen, *, surely: bool = False) -> bool:
         """Whether all lines of a cause came after the training had ended."""
         first = min((one.seconds for one in seen.evidence), default=-1.0)
@@ -381,7 +394,7 @@ class Gatherer:
                     for file, before in seen.progress.items()
                 ),
                 is_after_end=self._is_after_end(seen, surely=True),
-                is_aftermath=seen.is_parting and self._is_after_end(seen),
+                is_aftermath=(seen.is_parting and self._is_after_end(seen)) or not seen.before_left,
                 is_parting=self._has_parted(seen),
                 is_warning=seen.is_warning,
                 is_mild=seen.is_mild,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 from preflight.diagnose.cause import Cause, Kind
 from preflight.diagnose.ends.stages import stream_of
@@ -50,6 +51,11 @@ BENIGN = re.compile(
     r"|\bunable to register cu\w+ factory\b",
     re.IGNORECASE,
 )
+SAYS_MORE = (
+    15  # lines: the words of other ranks, of a launcher and its table that end for an error are fewer, or errors
+)
+# What people write, in a prompt or a manual: whole sentences without a path, a number, a colon or brackets.
+PROSE = re.compile(r"[A-Z][a-z]+(?: [a-z'-]+,?){9,}[^:=/_\[\](){}<>\d]*")
 NCCL_WARNS = re.compile(r"\bNCCL WARN\b")
 NOT_EXPLAINED = Cause(
     name="failure-not-explained",
@@ -78,7 +84,7 @@ def unexplained(gathered: Gatherer) -> Finding | None:
             ):
                 stage = gathered.ways.stage_of(file, line, has_progress=file in gathered.progress)
                 found.append(Evidence(file, number, line.text.strip()[:500], line.rank, line.node, line.seconds, stage))
-    if not found:
+    if not found or any(_said_more(gathered.tails[file], found, file) for file in {one.file for one in found}):
         return None
     if all(one.seconds >= 0 for one in found):
         found.sort(key=lambda one: one.seconds)
@@ -86,6 +92,12 @@ def unexplained(gathered: Gatherer) -> Finding | None:
     ranks = tuple(sorted({one.rank for one in found if one.rank >= 0}))
     nodes = tuple(sorted({one.node for one in found if one.node}))
     return Finding(NOT_EXPLAINED, (first, *found[1:3]), len(found), ranks, nodes)
+
+
+def _said_more(tail: Iterable[Mark], found: list[Evidence], file: str) -> bool:
+    """Whether the program said so much after its last error that it cannot have ended by it."""
+    last = max(one.line for one in found if one.file == file)
+    return sum(number > last and not raw.isspace() and raw != b"" for number, raw in tail) > SAYS_MORE
 
 
 def _went_on(number: int, steps: list[Mark]) -> bool:
@@ -105,6 +117,7 @@ def _is_error(line: Line, text: str) -> bool:
         or TRIED.search(text)
         or BENIGN.search(line.text)
         or BENIGN.search(text)
+        or PROSE.fullmatch(line.text)
     ):
         return False
     if (BELOW.search(text) or BELOW.search(line.text)) and not NCCL_WARNS.search(text):

@@ -173,6 +173,7 @@ CAUSES = (
         (
             r"engine core initialization failed",
             r"engine process failed to start",
+            r"workerproc initialization failed due to an exception",
             r"asyncenginedeaderror",
             r"enginecore encountered an issue",
             r"scheduler hit an exception",
