@@ -358,6 +358,10 @@ class Gatherer:
         first = min((one.seconds for one in seen.evidence), default=-1.0)
         return all(self._ended_beside(file, first, surely=surely) for file in seen.before_end)
 
+    def _said_much_after(self, seen: Seen) -> bool:
+        """Whether the program went on, and said a good deal, after a library had warned of something."""
+        return all(self.tails[one.file][-1][0] - one.line > TAIL for one in seen.evidence if self.tails[one.file])
+
     def _is_own(self, seen: Seen) -> bool:
         """Whether the files that quote a cause are a job's own logs, and not quoted as a whole."""
         return all(
@@ -388,6 +392,7 @@ class Gatherer:
                 tuple(sorted(seen.ranks - seen.tasks if self.several_a_task else seen.ranks)),
                 seen.of_nodes,
                 survived=(seen.is_cited and self._is_own(seen))
+                or (seen.is_warning and self._said_much_after(seen))
                 or all(
                     not seen.waiting[file]
                     or self.went_on(file, before, 1 if seen.is_tried or seen.cause.name in JOINING else WENT_ON)

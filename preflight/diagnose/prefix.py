@@ -29,6 +29,7 @@ PREFIXES = tuple(
         r"std(?:out|err): ?",  # accelerate test
         r"\((?P<who>[\w. :-]+?) pid=(?P<process>\d+)(?:, ip=(?P<node>[\w.:-]+))?\) ?",  # Ray, vLLM
         r"(?P<node>[A-Za-z][\w.-]*?)\s*(?:\||>>)\s+",  # docker compose, some collectors
+        r"\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?: [A-Z_]+\d+)*? TP(?P<own>\d+)(?: [A-Z_]+\d+)*\] ?",  # SGLang
         r"\[?(?P<time>\d{4}[-/]\d\d[-/]\d\d[ T_]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\d:?\d\d)?\]?[,:]?\s*",
         r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<node>[\w.-]+) (?=kernel|[\w.-]+\[\d+\]:|systemd|slurmd)",
         r"slurmstepd-(?P<node>[\w.-]+): (?=error)",

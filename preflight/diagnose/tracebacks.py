@@ -150,6 +150,15 @@ class Tracebacks:
             )
         }
 
+    def living(self, file: str) -> set[str]:
+        """The processes of a file that went on after exceptions which they caught."""
+        caught = self.caught()
+        return {
+            one.process
+            for one in self.raised
+            if one.process and one.evidence.file == file and (file, one.kind, one.at) in caught
+        }
+
     def compiles(self, stream: str) -> bool:
         """Whether the traceback that is being printed leads through a compiler of kernels or its cache."""
         traceback = self.open.get(stream)

@@ -16,6 +16,7 @@ from preflight.diagnose.quiet import (
     HARMLESS,
     TRIED,
     is_for_debugging,
+    is_ignored,
     is_printed,
     is_python_warning,
     is_quoted,
@@ -71,20 +72,9 @@ def unexplained(gathered: Gatherer) -> Finding | None:
     """The first error near the end of a log that did not go on after it; None where there is none."""
     found: list[Evidence] = []
     for file, tail in gathered.tails.items():
-        if gathered.has_ended(file) or file in gathered.left:
-            continue
-        steps = list(gathered.recent.get(file, ()))
-        for number, raw in tail:
-            if (file, number) in gathered.known or _went_on(number, steps):
-                continue
-            text = unescaped(ANSI.sub("", raw[:1024].decode("utf-8", "backslashreplace")))
-            line = line_of(text, file=file)
-            if _is_error(line, text) and not any(
-                message in text for idle, message in gathered.tracebacks.idle if idle == file
-            ):
-                stage = gathered.ways.stage_of(file, line, has_progress=file in gathered.progress)
-                found.append(Evidence(file, number, line.text.strip()[:500], line.rank, line.node, line.seconds, stage))
-    if not found or any(_said_more(gathered.tails[file], found, file) for file in {one.file for one in found}):
+        if not (gathered.has_ended(file) or file in gathered.left):
+            found += _errors(gathered, file, tail)
+    if not found:
         return None
     if all(one.seconds >= 0 for one in found):
         found.sort(key=lambda one: one.seconds)
@@ -94,10 +84,28 @@ def unexplained(gathered: Gatherer) -> Finding | None:
     return Finding(NOT_EXPLAINED, (first, *found[1:3]), len(found), ranks, nodes)
 
 
-def _said_more(tail: Iterable[Mark], found: list[Evidence], file: str) -> bool:
-    """Whether the program said so much after its last error that it cannot have ended by it."""
-    last = max(one.line for one in found if one.file == file)
-    return sum(number > last and not raw.isspace() and raw != b"" for number, raw in tail) > SAYS_MORE
+def _errors(gathered: Gatherer, file: str, tail: Iterable[Mark]) -> list[Evidence]:
+    """The errors in the last lines of a file, none where the program said much more after them."""
+    found: list[Evidence] = []
+    after = 0  # lines after the last of them
+    steps = list(gathered.recent.get(file, ()))
+    living = gathered.tracebacks.living(file)
+    for number, raw in tail:
+        after += bool(raw.strip())
+        if (file, number) in gathered.known or _went_on(number, steps):
+            continue
+        text = unescaped(ANSI.sub("", raw[:1024].decode("utf-8", "backslashreplace")))
+        line = line_of(text, file=file)
+        if (
+            not _is_error(line, text)
+            or line.process in living
+            or any(message in text for idle, message in gathered.tracebacks.idle if idle == file)
+        ):
+            continue
+        stage = gathered.ways.stage_of(file, line, has_progress=file in gathered.progress)
+        found.append(Evidence(file, number, line.text.strip()[:500], line.rank, line.node, line.seconds, stage))
+        after = 0
+    return found if after <= SAYS_MORE else []
 
 
 def _went_on(number: int, steps: list[Mark]) -> bool:
@@ -118,6 +126,7 @@ def _is_error(line: Line, text: str) -> bool:
         or BENIGN.search(line.text)
         or BENIGN.search(text)
         or PROSE.fullmatch(line.text)
+        or is_ignored(line.text)
     ):
         return False
     if (BELOW.search(text) or BELOW.search(line.text)) and not NCCL_WARNS.search(text):
