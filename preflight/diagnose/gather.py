@@ -51,7 +51,7 @@ COLOURS = re.compile(ANSI.pattern.encode())
 OF_DRIVERS = ("driver-library-mismatch", "driver-too-old", "fabric-manager", "cuda-init-failed")
 LOOKS_FOR_GPUS = re.compile(r"warning: .*(?:cuda initialization:|can't initialize nvml)")
 # Causes that the name of a file or folder shows; where code that compiles meets them, its cache is meant.
-OF_FILES = frozenset(("nfs-not-responding", "file-missing", "shared-index-race", "disk-error"))
+OF_FILES = frozenset(("nfs-not-responding", "stale-file", "file-missing", "shared-index-race", "disk-error"))
 MISCALLED = re.compile(
     r"missing \d+ required positional"
 )  # of a library's function it tells of versions, of the program's of itself
@@ -329,6 +329,10 @@ class Gatherer:
             del self.seen[name]
         if len(self.files) == 1:
             self.facts = Facts()
+
+    def words(self) -> list[str]:
+        """The last lines of all files, as text."""
+        return [raw[:LONGEST_LINE].decode(errors="replace") for tail in self.tails.values() for _, raw in tail]
 
     @property
     def has_worked(self) -> bool:

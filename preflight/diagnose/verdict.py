@@ -15,6 +15,8 @@ from preflight.diagnose.derived.hangs import hang_text, placed, with_hang
 from preflight.diagnose.derived.joining import sizes, unjoined, with_awaited
 from preflight.diagnose.derived.plugins import lost_plugins
 from preflight.diagnose.derived.wording import BY_NAME, made
+from preflight.diagnose.ends.described import told_of
+from preflight.diagnose.ends.end import End
 from preflight.diagnose.ends.stages import Stage
 from preflight.diagnose.facts import Facts
 from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
@@ -129,7 +131,8 @@ def conclude(gathered: Gatherer) -> Diagnosis:
         causes=causes,
         consequences=tuple(with_hang(f, job) for f in consequences),
         notes=notes,
-        collect=to_collect(outcome, job, is_explained=bool(causes) and causes[0].cause.name != "program-error"),
+        collect=to_collect(outcome, job, is_explained=bool(causes) and causes[0].cause.name != "program-error")
+        or (told_of(gathered.words()) if outcome.end is End.NOTHING else ()),
         outcome=outcome,
     )
 
