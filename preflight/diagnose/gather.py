@@ -196,7 +196,7 @@ class Gatherer:
             return (), True
         line = line_of(text, file=name)
         stream = line.stream
-        self.tracebacks.go_on(line)
+        self.tracebacks.go_on(stream, line)
         is_of_others = is_quoted(line.text)
         if self.tracebacks.shows_code(stream, line):
             found, facts, stages = [], [], []

@@ -20,6 +20,8 @@ COMPILERS = re.compile(r"flashinfer/jit|/triton/|torch/_inductor|torch/utils/(?:
 AT_THE_END = frozenset(["_run_finalizers", "_exit_function", "__del__", "_run_exitfuncs"])
 # Frames of a web server, which catches whatever a request meets: others are answered after it.
 REQUEST = re.compile(r"/(?:uvicorn/protocols|starlette|fastapi|aiohttp/web\w*|flask|werkzeug|tornado)[/.]")
+# What Python prints between two exceptions of which the first led to the second.
+CHAINED = re.compile(r"(?:during handling of the above exception|exception was the direct cause)\b", re.IGNORECASE)
 UNFINISHED = re.compile(r"(?::|\bvalidation errors? for \w+)$")  # a message that says more on its next line
 # A process ends by one exception, which it tells twice at most, with those that led to it: one that it prints more
 # often, or after which it prints so many more, it has caught.
@@ -81,6 +83,7 @@ class Raised:
     evidence: Evidence
     progress: int = 0
     is_of_thread: bool = False  # which ends alone: the program goes on
+    follows: bool = False  # from the exception above it
     is_of_request: bool = False  # which a server answers with an error: it goes on as well
     inner: str = ""  # the innermost frame, where that is a library's
     process: str = ""  # which printed it, where its lines say
@@ -99,6 +102,7 @@ class Open:
     compiles: bool = False  # whether a frame is of what compiles code and keeps it in a cache
     is_of_thread: bool = False
     is_of_request: bool = False
+    follows: bool = False
 
 
 @dataclass
@@ -115,6 +119,7 @@ class Tracebacks:
     times: Counter[tuple[str, ...]] = field(
         default_factory=Counter
     )  # by file and process, and by exception and place too
+    chained: set[str] = field(default_factory=set)  # streams whose next exception follows from their last
     unfinished: str = ""  # the stream whose last exception says more on the next line
 
     def forget(self, file: str) -> None:
@@ -127,10 +132,13 @@ class Tracebacks:
     def begin(self, stream: str, *, is_quoted: bool = False) -> None:
         """``Traceback (most recent call last):`` was printed; one that is quoted ends nothing."""
         if len(self.open) < 4096:
-            self.open[stream] = Open(is_at_the_end=is_quoted)
+            self.open[stream] = Open(is_at_the_end=is_quoted, follows=stream in self.chained)
+        self.chained.discard(stream)
 
-    def go_on(self, line: Line) -> None:
-        """The line after an exception whose message was not finished."""
+    def go_on(self, stream: str, line: Line) -> None:
+        """The lines after an exception: the rest of its message, and whether another one followed from it."""
+        if CHAINED.search(line.text) and len(self.chained) < MOST:
+            self.chained.add(stream)
         if self.unfinished:
             self.open.pop(self.unfinished, None)
             self.unfinished = ""
@@ -240,6 +248,7 @@ class Tracebacks:
             evidence,
             progress,
             is_of_thread=traceback.is_of_thread,
+            follows=traceback.follows,
             is_of_request=traceback.is_of_request,
             inner=inner,
             process=process,

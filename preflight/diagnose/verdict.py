@@ -40,6 +40,7 @@ ENDINGS = frozenset(
 # Of a job that has ended well no more is left than that its processes ended one after the other.
 PARTINGS = frozenset(("ended-from-outside", "session-hangup", "rendezvous-connection"))
 LEAVINGS = frozenset(("ended-from-outside", "rank-failed-elsewhere"))
+OF_CHAIN = 120  # lines of the tracebacks of a chain of exceptions
 OF_MESSAGE = 6  # as many lines below an exception its message may still say what a library met
 STRONG = 5  # a weight from which a cause explains others of its kind
 # What aborts ranks: watchdogs, and libraries that lost a queue after another one had failed.
@@ -88,7 +89,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     findings += lost
     if not gathered.progress and JOINING & {finding.cause.name for finding in findings}:
         findings += sizes(gathered.facts)
-    raised = _unknown_exception(gathered)
+    raised = _unknown_exception(gathered, findings)
     if raised is not None and not _is_told_below(raised.evidence[0], findings):
         findings = [*(one for one in findings if one.evidence[0].line or one.cause.name != "not-all-joined"), raised]
     findings = _warned_of(_in_time(findings, offsets(gathered.recent)))
@@ -305,8 +306,11 @@ def _is_same(finding: Finding, causes: tuple[Finding, ...]) -> bool:
     return finding.count <= len(finding.evidence) and {(one.file, one.line) for one in finding.evidence} <= places
 
 
-def _unknown_exception(gathered: Gatherer) -> Finding | None:
-    """The first exception that no cause of the table explains, as a finding of its own; else a rank without data."""
+def _unknown_exception(gathered: Gatherer, findings: list[Finding]) -> Finding | None:
+    """The first exception that no cause of the table explains, as a finding of its own; else a rank without data.
+
+    One that followed from an exception which the table explains is none.
+    """
     caught = gathered.tracebacks.caught()
     ending = [
         raised
@@ -315,6 +319,7 @@ def _unknown_exception(gathered: Gatherer) -> Finding | None:
         and not gathered.went_on(raised.evidence.file, raised.progress)
         and not (raised.is_of_request and gathered.has_answered(raised.evidence.file))
         and (raised.evidence.file, raised.kind, raised.at) not in caught
+        and not (raised.follows and any(_led_to(one, raised.evidence) for one in findings))
     ]
     own = [raised for raised in ending if raised.kind not in OF_OTHERS]
     own = [raised for raised in own if not raised.is_of_thread] or own
@@ -334,6 +339,17 @@ def _unknown_exception(gathered: Gatherer) -> Finding | None:
         len(same),
         tuple(sorted({raised.evidence.rank for raised in same if raised.evidence.rank >= 0})),
         tuple(sorted({raised.evidence.node for raised in same if raised.evidence.node})),
+    )
+
+
+def _led_to(finding: Finding, raised: Evidence) -> bool:
+    """Whether a finding stands just above an exception that followed from another one."""
+    last = finding.evidence[-1]
+    return (
+        finding.cause.kind >= Kind.SUSPICION
+        and not finding.survived
+        and (last.file, last.rank) == (raised.file, raised.rank)
+        and 0 < raised.line - last.line <= OF_CHAIN
     )
 
 

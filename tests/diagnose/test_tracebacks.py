@@ -164,3 +164,20 @@ def test_what_one_request_met_is_no_failure_of_a_server_that_answers_others():
     assert not diagnose([SERVED, *REQUEST]).has_failed
     assert not diagnose([*REQUEST, "INFO:     Application shutdown complete."]).has_failed
     assert diagnose(REQUEST).has_failed
+
+
+def test_an_exception_that_followed_from_a_known_one_is_told_as_that_one():
+    """Of a chain the first led to the others; without the words between them they are two."""
+    first = [
+        "Traceback (most recent call last):",
+        '  File "/job/test.py", line 3, in check',
+        "AssertionError: 19 is less than 20",
+    ]
+    between = ["", "During handling of the above exception, another exception occurred:", ""]
+    then = [
+        "Traceback (most recent call last):",
+        '  File "/job/again.py", line 8, in retry',
+        "Exception: no more retries",
+    ]
+    assert diagnose([*first, *between, *then]).causes[0].cause.name == "assertion"
+    assert diagnose([*first, "", *then]).causes[0].cause.name == "program-error"
