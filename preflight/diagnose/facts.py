@@ -52,6 +52,7 @@ PATTERNS = (
     ("ended", r"^end training\b[ .!]*$"),
     ("ended", r"^end of training\b[ .!]*$"),
     ("ended", r"\btraining took [\d:.]+"),
+    ("ended", r"\bfinal validation metrics: "),
     ("ended", r"exiting program (?:at iteration|after) \d"),
     ("ended", r"worker group successfully finished"),
     ("ended", r"\"key\": ?\"run_stop\".*\"status\": ?\"success\""),

@@ -56,7 +56,7 @@ MISCALLED = re.compile(
     r"missing \d+ required positional"
 )  # of a library's function it tells of versions, of the program's of itself
 # What torch's native code only warns of: a peer that has left, as jobs that ended well leave one after the other.
-MILD = re.compile(r"\b[WI]\d{3,4} [\d:.]+ (?:\d+ )?(?:socket|TCPStore|ProcessGroup\w*|Utils)\.\w+:\d+\]")
+MILD = re.compile(r"\b[WI](?:\d{3,4} [\d:.]+)? (?:\d+ )?(?:socket|TCPStore|ProcessGroup\w*|Utils)\.\w+:\d+\]")
 BEGINNINGS = frozenset(("begun", "begun_on_node"))
 # What tells that a run is over: on all of its nodes, as a launcher prints what it then starts.
 OVER = frozenset(("rank-failed-elsewhere", "usage-error", *LIMITS, "preempted", "ended-from-outside", "session-hangup"))

@@ -57,6 +57,7 @@ SAYS_MORE = (
 )
 # What people write, in a prompt or a manual: whole sentences without a path, a number, a colon or brackets.
 PROSE = re.compile(r"[A-Z][a-z]+(?: [a-z'-]+,?){9,}[^:=/_\[\](){}<>\d]*")
+MEMBER = re.compile(r'\s*"\w+": "(?:[^"\\]|\\.)*",?')  # a line of a JSON document that a program prints as its result
 NCCL_WARNS = re.compile(r"\bNCCL WARN\b")
 NOT_EXPLAINED = Cause(
     name="failure-not-explained",
@@ -126,6 +127,7 @@ def _is_error(line: Line, text: str) -> bool:
         or BENIGN.search(line.text)
         or BENIGN.search(text)
         or PROSE.fullmatch(line.text)
+        or MEMBER.fullmatch(line.text)
         or is_ignored(line.text)
     ):
         return False

@@ -21,6 +21,12 @@ PREEMPTED = "slurmstepd: error: *** JOB 4711 ON n1 CANCELLED AT 2030-01-02T05:00
     ("lines", "end", "by", "code"),
     [
         ([*steps("torch"), WELL], End.ENDED_WELL, By.NOBODY, 0),
+        (
+            [*steps("verl"), "(main_task pid=7) Final validation metrics: {'test_score': 0.5}"],
+            End.ENDED_WELL,
+            By.NOBODY,
+            0,
+        ),
         ([*steps("torch"), OOM], End.FAILED, By.NOBODY, 1),
         ([*steps("torch"), LIMIT], End.STOPPED, By.TIME_LIMIT, 1),
         ([*steps("torch"), PREEMPTED], End.STOPPED, By.PREEMPTION, 1),

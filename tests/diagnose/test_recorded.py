@@ -14,7 +14,7 @@ import pytest
 from preflight.diagnose import diagnose
 from tests.diagnose.healthy import FAILURES
 from tests.diagnose.test_logs import DRESSES
-from tests.diagnose.test_same import LINES, QUOTES
+from tests.diagnose.test_same import FORMS, LINES, QUOTES
 from tests.house import ROOT
 
 PUBLISHED = {"megatron", "verl", "vllm", "sglang", "nemo"}
@@ -55,6 +55,13 @@ def test_a_job_that_ended_well_is_not_blamed(dress):
         if found.has_failed:
             blamed[name] = [one.cause.name for one in (*found.causes, *found.consequences)]
     assert blamed == {}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_another_form_of_such_a_log_is_not_blamed_either(form):
+    """Twice, of another version, or as another launcher prefixes it."""
+    blamed = [name for name, lines in HEALTHY.items() if diagnose(FORMS[form](list(lines))).has_failed]
+    assert blamed == []
 
 
 @pytest.mark.parametrize("dress", CHOSEN)

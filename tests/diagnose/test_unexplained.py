@@ -75,6 +75,12 @@ def test_an_error_of_one_file_is_told_though_another_goes_on():
     assert [one.file for finding in found for one in finding.evidence] == ["b.log"]
 
 
+def test_a_member_of_a_json_document_is_no_error():
+    """A program prints what it found out, one member a line; a whole document in one line is a logger's."""
+    assert not diagnose(["{", '  "error": "Expecting property name in line 1",', '  "score": 3', "}"]).has_failed
+    assert diagnose(['{"level": "error", "message": "cannot open the thing"}']).has_failed
+
+
 def test_a_sentence_that_people_wrote_is_no_error():
     """Of a prompt that a program prints; a program's own sentence tells where or of what."""
     prompt = "Failure to follow the format will result in an error and you will need to regenerate your message."
