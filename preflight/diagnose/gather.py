@@ -23,6 +23,7 @@ from preflight.diagnose.quiet import (
     HARMLESS,
     is_cited,
     is_for_debugging,
+    is_ignored,
     is_printed,
     is_python_warning,
     is_quoted,
@@ -50,12 +51,12 @@ COLOURS = re.compile(ANSI.pattern.encode())
 OF_DRIVERS = ("driver-library-mismatch", "driver-too-old", "fabric-manager", "cuda-init-failed")
 LOOKS_FOR_GPUS = re.compile(r"warning: .*(?:cuda initialization:|can't initialize nvml)")
 # Causes that the name of a file or folder shows; where code that compiles meets them, its cache is meant.
-OF_FILES = frozenset(("nfs-not-responding", "file-missing", "shared-index-race", "disk-error"))
+OF_FILES = frozenset(("nfs-not-responding", "stale-file", "file-missing", "shared-index-race", "disk-error"))
 MISCALLED = re.compile(
     r"missing \d+ required positional"
 )  # of a library's function it tells of versions, of the program's of itself
 # What torch's native code only warns of: a peer that has left, as jobs that ended well leave one after the other.
-MILD = re.compile(r"\b[WI]\d{3,4} [\d:.]+ (?:\d+ )?(?:socket|TCPStore|ProcessGroup\w*|Utils)\.\w+:\d+\]")
+MILD = re.compile(r"\b[WI](?:\d{3,4} [\d:.]+)? (?:\d+ )?(?:socket|TCPStore|ProcessGroup\w*|Utils)\.\w+:\d+\]")
 BEGINNINGS = frozenset(("begun", "begun_on_node"))
 # What tells that a run is over: on all of its nodes, as a launcher prints what it then starts.
 OVER = frozenset(("rank-failed-elsewhere", "usage-error", *LIMITS, "preempted", "ended-from-outside", "session-hangup"))
@@ -194,12 +195,15 @@ class Gatherer:
         if not (found or facts or stages or passed or is_traceback or is_exception or self.tracebacks.open):
             return (), True
         line = line_of(text, file=name)
-        stream = f"{line.rank}/{line.node}"
+        stream = line.stream
+        self.tracebacks.go_on(stream, line)
         is_of_others = is_quoted(line.text)
         if self.tracebacks.shows_code(stream, line):
             found, facts, stages = [], [], []
         if found and (is_of_others or is_printed(line.text) or self.tracebacks.ends_nothing(stream, line)):
             found = []
+        cut = len(text) - len(line.text)  # the length of its prefixes
+        found = [(cause, match) for cause, match in found if not is_ignored(line.text[: max(0, match.start() - cut)])]
         if found and self.tracebacks.compiles(stream):
             found = [(COMPILE_CACHE if cause.name in OF_FILES else cause, match) for cause, match in found]
         if found and MISCALLED.search(lowered) and self.tracebacks.is_of_program(stream):
@@ -228,7 +232,7 @@ class Gatherer:
         is_mail = text.startswith(">")
         for cause, match in found:
             at = replace(evidence, node=named.get(cause.name, line.node))
-            is_other = is_mail or is_cited(line.text[: max(0, len(line.text) - len(text) + match.start())])
+            is_other = is_mail or is_cited(line.text[: max(0, match.start() - cut)])
             is_mild = cause.kind == Kind.CONSEQUENCE and MILD.search(text[:160]) is not None
             self._add(cause, at, task=line.task, is_warning=is_of_driver, is_cited=is_other, is_mild=is_mild)
         if found and len(self.known) < 10_000:
@@ -257,6 +261,7 @@ class Gatherer:
             is_cited=is_cited,
             is_mild=is_mild,
             has_ended=self.has_ended(evidence.file),
+            has_left=self.is_leaving(evidence.file),
         )
 
     def _progress(self, file: str) -> int:
@@ -267,6 +272,10 @@ class Gatherer:
         """Whether the training of a file said that it ended well, and no other began in it."""
         end = self.ended_at.get(file)
         return end is not None and self.progress.get(file, 0) - end.progress < WENT_ON
+
+    def is_leaving(self, file: str) -> bool:
+        """Whether the program of a file has begun to end in order, and went on with nothing since."""
+        return file in self.left and self.progress.get(file, 0) - self.left[file] < WENT_ON
 
     def _has_parted(self, seen: Seen) -> bool:
         """Whether lines only tell how a program went that had just saved its state, or left in order."""
@@ -321,6 +330,10 @@ class Gatherer:
         if len(self.files) == 1:
             self.facts = Facts()
 
+    def words(self) -> list[str]:
+        """The last lines of all files, as text."""
+        return [raw[:LONGEST_LINE].decode(errors="replace") for tail in self.tails.values() for _, raw in tail]
+
     @property
     def has_worked(self) -> bool:
         """Whether any file has more lines of progress than the settings that a program prints look like."""
@@ -340,10 +353,18 @@ class Gatherer:
         """Whether the training went on for so many lines after those `before`."""
         return self._progress(file) - before >= wanted
 
+    def has_answered(self, file: str) -> bool:
+        """Whether a server did what it is there for, or ended in order: what one request met did not end it."""
+        return self.progress.get(file, 0) > 0 or self.is_leaving(file)
+
     def _is_after_end(self, seen: Seen, *, surely: bool = False) -> bool:
         """Whether all lines of a cause came after the training had ended."""
         first = min((one.seconds for one in seen.evidence), default=-1.0)
         return all(self._ended_beside(file, first, surely=surely) for file in seen.before_end)
+
+    def _said_much_after(self, seen: Seen) -> bool:
+        """Whether the program went on, and said a good deal, after a library had warned of something."""
+        return all(self.tails[one.file][-1][0] - one.line > TAIL for one in seen.evidence if self.tails[one.file])
 
     def _is_own(self, seen: Seen) -> bool:
         """Whether the files that quote a cause are a job's own logs, and not quoted as a whole."""
@@ -375,13 +396,14 @@ class Gatherer:
                 tuple(sorted(seen.ranks - seen.tasks if self.several_a_task else seen.ranks)),
                 seen.of_nodes,
                 survived=(seen.is_cited and self._is_own(seen))
+                or (seen.is_warning and self._said_much_after(seen))
                 or all(
                     not seen.waiting[file]
                     or self.went_on(file, before, 1 if seen.is_tried or seen.cause.name in JOINING else WENT_ON)
                     for file, before in seen.progress.items()
                 ),
                 is_after_end=self._is_after_end(seen, surely=True),
-                is_aftermath=seen.is_parting and self._is_after_end(seen),
+                is_aftermath=(seen.is_parting and self._is_after_end(seen)) or not seen.before_left,
                 is_parting=self._has_parted(seen),
                 is_warning=seen.is_warning,
                 is_mild=seen.is_mild,

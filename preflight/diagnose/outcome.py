@@ -12,6 +12,7 @@ from preflight.diagnose.ends.stages import Reached, Stage
 from preflight.diagnose.ends.stalls import advice
 from preflight.diagnose.found import Finding, Job
 from preflight.diagnose.gather import Gatherer
+from preflight.diagnose.tracebacks import OF_OTHERS
 from preflight.reach.hosts import fold
 from preflight.said import said
 
@@ -51,7 +52,7 @@ def outcome_of(
     if first is not None:
         by = STOPPED_BY.get(first.cause.name)
         # A launcher's signal after a failure is that failure's.
-        if by is None or (by is By.SOMEBODY and gathered.tracebacks.raised):
+        if by is None or (by is By.SOMEBODY and any(one.kind not in OF_OTHERS for one in gathered.tracebacks.raised)):
             return Outcome(End.FAILED, ranks=ranks, has_recovered=survived)
         by = By.USER if by is By.SOMEBODY and gathered.tracebacks.is_interrupted else by
         return Outcome(End.STOPPED, by, ranks=ranks, has_recovered=survived)

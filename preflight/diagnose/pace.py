@@ -41,7 +41,13 @@ LEARNS = frozenset((b"loss", b"iteration", b"epoch"))
 STEP = re.compile(rb"(?i)(?<!job )(?<![a-z])(?:step|iter)s?[ \]\"':=#/-]{0,4}\d|\[ *\d+/\d+\][ ,]+eta: ?\d")
 BAR = re.compile(rb"(?:^|\) |\]: ?) *\d+%\|[^|\n]{0,200}\| *\d+/\d+ \[")
 ANSWERS = re.compile(rb"throughput[ (a-z/)]{0,20}: ?0*(?:\.0*)?[1-9]")
-LOOKS = {**dict.fromkeys((b"step", b"steps", b"iter", b"eta"), STEP), b"it": BAR, b"throughput": ANSWERS}
+SERVED = re.compile(rb'"POST /\S* HTTP/[\d.]+" 200\b')
+LOOKS = {
+    **dict.fromkeys((b"step", b"steps", b"iter", b"eta"), STEP),
+    b"it": BAR,
+    b"throughput": ANSWERS,
+    b"post": SERVED,
+}
 PROGRESS = LEARNS | frozenset(LOOKS)
 
 

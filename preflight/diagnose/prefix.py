@@ -27,8 +27,9 @@ PREFIXES = tuple(
         r"(?:&gt;|>) ?(?=\s*\S)",  # a mail or an issue that quotes the line
         r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s*",  # kubectl logs --prefix
         r"std(?:out|err): ?",  # accelerate test
-        r"\((?P<who>[\w. :-]+?) pid=\d+(?:, ip=(?P<node>[\w.:-]+))?\) ?",  # Ray, vLLM
+        r"\((?P<who>[\w. :-]+?) pid=(?P<process>\d+)(?:, ip=(?P<node>[\w.:-]+))?\) ?",  # Ray, vLLM
         r"(?P<node>[A-Za-z][\w.-]*?)\s*(?:\||>>)\s+",  # docker compose, some collectors
+        r"\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?: [A-Z_]+\d+)*? TP(?P<own>\d+)(?: [A-Z_]+\d+)*\] ?",  # SGLang
         r"\[?(?P<time>\d{4}[-/]\d\d[-/]\d\d[ T_]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\d:?\d\d)?\]?[,:]?\s*",
         r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<node>[\w.-]+) (?=kernel|[\w.-]+\[\d+\]:|systemd|slurmd)",
         r"slurmstepd-(?P<node>[\w.-]+): (?=error)",
@@ -73,6 +74,12 @@ class Line:
     pid: str = ""
     seconds: float = -1.0
     task: int = -1
+    process: str = ""  # as Ray and vLLM name it in front of each of its lines
+
+    @property
+    def stream(self) -> str:
+        """What lines that one process printed have in common, as far as they say."""
+        return f"{self.rank}/{self.node}/{self.process}"
 
 
 def job_of(file: str) -> str:
@@ -98,7 +105,7 @@ def seconds_of(text: str) -> float:
 def line_of(line: str, *, file: str = "") -> Line:
     """The line without prefixes and ANSI codes, with its rank, or else that of the file."""
     text = ANSI.sub("", line) if "\x1b" in line else line
-    rank, task, node, seconds = -1, -1, "", -1.0
+    rank, task, node, process, seconds = -1, -1, "", "", -1.0
     text = text.rstrip()
     for _ in range(8):
         for prefix in PREFIXES:
@@ -111,6 +118,7 @@ def line_of(line: str, *, file: str = "") -> Line:
             if groups.get("task") and task < 0:
                 task = int(groups["task"])
             node = node or groups.get("node") or ""
+            process = groups.get("process") or process
             when = groups.get("time") or groups.get("glog")
             if when and seconds < 0:
                 seconds = seconds_of(when)
@@ -133,4 +141,4 @@ def line_of(line: str, *, file: str = "") -> Line:
             rank = int(next(group for group in spoken.groups() if group is not None))
     if seconds < 0:
         seconds = seconds_of(line[:200])
-    return Line(text, rank, node, pid, seconds, task)
+    return Line(text, rank, node, pid, seconds, task, process)

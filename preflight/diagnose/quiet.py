@@ -53,6 +53,10 @@ TRIED = re.compile(
 OF_A_PAGE = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27);")  # a log that was taken from the source of a web page
 
 
+# A program that says of an error that it leaves it at that.
+IGNORES = re.compile(r"^(?:\S+ ){0,4}\W*ignor(?:e|es|ed|ing)\b", re.IGNORECASE)
+
+
 def unescaped(text: str) -> str:
     """A line as it was before it became part of a web page."""
     return html.unescape(text) if "&" in text and OF_A_PAGE.search(text) else text
@@ -84,6 +88,11 @@ def is_cited(before: str) -> bool:
     for found in OPENED.finditer(before):
         mark, at = ("", at) if mark == found[0] else (mark, at) if mark else (found[0], found.start())
     return bool(mark) and EMITS.search(before[:at]) is None
+
+
+def is_ignored(before: str) -> bool:
+    """Whether these words of a line say that the program takes no notice of what follows them."""
+    return IGNORES.match(before) is not None
 
 
 def is_printed(text: str) -> bool:

@@ -47,6 +47,7 @@ class Seen:
     is_cited: bool = True  # whether each line only quotes it, as it may quote another job
     is_mild: bool = True  # whether each line is a warning of what follows a peer's end, be it a good one
     before_end: set[str] = field(default_factory=set)  # files in which a line came before the training had ended
+    before_left: set[str] = field(default_factory=set)  # the same, before the program began to end in order
 
     def come(self, file: str, node: str) -> None:
         """What was missing has come to a node; to all, where a line does not say to which."""
@@ -65,6 +66,7 @@ class Seen:
         is_cited: bool,
         is_mild: bool,
         has_ended: bool,
+        has_left: bool,
     ) -> None:
         """Another line of it, after so many lines of progress; one that was told already counts once."""
         if self.evidence and self.evidence[-1].line == evidence.line and self.evidence[-1].file == evidence.file:
@@ -77,6 +79,8 @@ class Seen:
         self.count += 1
         if not has_ended:
             self.before_end.add(evidence.file)
+        if not has_left:
+            self.before_left.add(evidence.file)
         self.is_parting = self.is_parting and AFTERMATH.search(evidence.text) is not None
         self.is_tried = self.is_tried and TRIED.search(evidence.text) is not None
         self.is_warning = self.is_warning and is_warning

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import re
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
 from preflight.diagnose.found import Evidence
 from preflight.diagnose.prefix import Line
@@ -17,6 +18,14 @@ FRAME = re.compile(r'\s*File "([^"]{1,300})", line (\d+)(?:, in (\S+))?')
 COMPILERS = re.compile(r"flashinfer/jit|/triton/|torch/_inductor|torch/utils/(?:cpp_extension|_triton)|deep_gemm/jit")
 # What Python calls as a process ends: an exception in it is printed, and ends nothing.
 AT_THE_END = frozenset(["_run_finalizers", "_exit_function", "__del__", "_run_exitfuncs"])
+# Frames of a web server, which catches whatever a request meets: others are answered after it.
+REQUEST = re.compile(r"/(?:uvicorn/protocols|starlette|fastapi|aiohttp/web\w*|flask|werkzeug|tornado)[/.]")
+# What Python prints between two exceptions of which the first led to the second.
+CHAINED = re.compile(r"(?:during handling of the above exception|exception was the direct cause)\b", re.IGNORECASE)
+UNFINISHED = re.compile(r"(?::|\bvalidation errors? for \w+)$")  # a message that says more on its next line
+# A process ends by one exception, which it tells twice at most, with those that led to it: one that it prints more
+# often, or after which it prints so many more, it has caught.
+OFTEN, MANY_MORE = 3, 6
 THREAD, CLOSED = "_bootstrap_inner", "_check_closed"  # frames of any thread, and of one that outlives what it reads
 RAISED = re.compile(r"((?:\w+\.)*[A-Z]\w*|(?:\w+\.)+(?:error|timeout|gaierror|herror))(?:: ?(.*))?$")
 # A rank that is interrupted raises more of them while it cleans up, within so many lines.
@@ -74,7 +83,11 @@ class Raised:
     evidence: Evidence
     progress: int = 0
     is_of_thread: bool = False  # which ends alone: the program goes on
+    follows: bool = False  # from the exception above it
+    is_of_request: bool = False  # which a server answers with an error: it goes on as well
     inner: str = ""  # the innermost frame, where that is a library's
+    process: str = ""  # which printed it, where its lines say
+    number: int = 0  # of the exceptions that this process printed
 
 
 @dataclass
@@ -88,6 +101,8 @@ class Open:
     is_at_the_end: bool = False
     compiles: bool = False  # whether a frame is of what compiles code and keeps it in a cache
     is_of_thread: bool = False
+    is_of_request: bool = False
+    follows: bool = False
 
 
 @dataclass
@@ -101,6 +116,11 @@ class Tracebacks:
     raised: list[Raised] = field(default_factory=list)
     is_interrupted: bool = False  # whether a person or a signal interrupted the program
     idle: set[tuple[str, str]] = field(default_factory=set)  # exceptions that ended nothing, by file and message
+    times: Counter[tuple[str, ...]] = field(
+        default_factory=Counter
+    )  # by file and process, and by exception and place too
+    chained: set[str] = field(default_factory=set)  # streams whose next exception follows from their last
+    unfinished: str = ""  # the stream whose last exception says more on the next line
 
     def forget(self, file: str) -> None:
         """Another run begins in a file."""
@@ -112,7 +132,40 @@ class Tracebacks:
     def begin(self, stream: str, *, is_quoted: bool = False) -> None:
         """``Traceback (most recent call last):`` was printed; one that is quoted ends nothing."""
         if len(self.open) < 4096:
-            self.open[stream] = Open(is_at_the_end=is_quoted)
+            self.open[stream] = Open(is_at_the_end=is_quoted, follows=stream in self.chained)
+        self.chained.discard(stream)
+
+    def go_on(self, stream: str, line: Line) -> None:
+        """The lines after an exception: the rest of its message, and whether another one followed from it."""
+        if CHAINED.search(line.text) and len(self.chained) < MOST:
+            self.chained.add(stream)
+        if self.unfinished:
+            self.open.pop(self.unfinished, None)
+            self.unfinished = ""
+            if self.raised and line.text[:2] == "  ":
+                last = self.raised[-1]
+                self.raised[-1] = replace(last, message=f"{last.message} {line.text.strip()}"[:300])
+
+    def caught(self) -> set[tuple[str, str, str]]:
+        """The exceptions, by file, kind and place, that a process cannot have ended by."""
+        return {
+            (one.evidence.file, one.kind, one.at)
+            for one in self.raised
+            if one.process
+            and (
+                self.times[one.evidence.file, one.process, one.kind, one.at] > OFTEN
+                or self.times[one.evidence.file, one.process] - one.number >= MANY_MORE
+            )
+        }
+
+    def living(self, file: str) -> set[str]:
+        """The processes of a file that went on after exceptions which they caught."""
+        caught = self.caught()
+        return {
+            one.process
+            for one in self.raised
+            if one.process and one.evidence.file == file and (file, one.kind, one.at) in caught
+        }
 
     def compiles(self, stream: str) -> bool:
         """Whether the traceback that is being printed leads through a compiler of kernels or its cache."""
@@ -149,6 +202,7 @@ class Tracebacks:
             is_idle = frame[3] in AT_THE_END or (traceback.is_of_thread and frame[3] == CLOSED)
             traceback.is_at_the_end = traceback.is_at_the_end or is_idle
             traceback.compiles = traceback.compiles or COMPILERS.search(frame[1]) is not None
+            traceback.is_of_request = traceback.is_of_request or REQUEST.search(frame[1]) is not None
             if not any(part in frame[1] for part in LIBRARY):
                 traceback.own = traceback.last
             return None
@@ -168,19 +222,38 @@ class Tracebacks:
             self.idle.add((evidence.file, found[2]))
         if is_next or traceback.is_at_the_end:
             return None
-        return self._add(found, traceback, evidence, progress)
+        raised = self._add(found, traceback, evidence, progress, line.process)
+        if raised.message and UNFINISHED.search(raised.message):
+            self.unfinished, self.open[stream] = stream, Open()
+        return raised
 
     def take_alone(self, line: Line, evidence: Evidence, *, progress: int = 0) -> None:
         """A line outside of any traceback that begins as the last of one does: the frames went elsewhere."""
         found = RAISED.match(line.text)
         if found and _is_plain(found) and (evidence.file, found[2]) not in self.idle:
-            self._add(found, Open(), evidence, progress)
+            self._add(found, Open(), evidence, progress, line.process)
 
-    def _add(self, found: re.Match[str], traceback: Open, evidence: Evidence, progress: int) -> Raised:
+    def _add(self, found: re.Match[str], traceback: Open, evidence: Evidence, progress: int, process: str) -> Raised:
         message = (found[2] or "").strip()[:300]
         at = traceback.own or traceback.last
         inner = traceback.last if at != traceback.last else ""
-        raised = Raised(found[1].rpartition(".")[2], message, at, evidence, progress, traceback.is_of_thread, inner)
+        kind = found[1].rpartition(".")[2]
+        if process and len(self.times) < 10 * MOST:
+            self.times[evidence.file, process] += 1
+            self.times[evidence.file, process, kind, at] += 1
+        raised = Raised(
+            kind,
+            message,
+            at,
+            evidence,
+            progress,
+            is_of_thread=traceback.is_of_thread,
+            follows=traceback.follows,
+            is_of_request=traceback.is_of_request,
+            inner=inner,
+            process=process,
+            number=self.times[evidence.file, process],
+        )
         if len(self.raised) < MOST:
             self.raised.append(raised)
         return raised

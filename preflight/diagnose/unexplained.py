@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 from preflight.diagnose.cause import Cause, Kind
 from preflight.diagnose.ends.stages import stream_of
@@ -15,6 +16,7 @@ from preflight.diagnose.quiet import (
     HARMLESS,
     TRIED,
     is_for_debugging,
+    is_ignored,
     is_printed,
     is_python_warning,
     is_quoted,
@@ -50,6 +52,12 @@ BENIGN = re.compile(
     r"|\bunable to register cu\w+ factory\b",
     re.IGNORECASE,
 )
+SAYS_MORE = (
+    15  # lines: the words of other ranks, of a launcher and its table that end for an error are fewer, or errors
+)
+# What people write, in a prompt or a manual: whole sentences without a path, a number, a colon or brackets.
+PROSE = re.compile(r"[A-Z][a-z]+(?: [a-z'-]+,?){9,}[^:=/_\[\](){}<>\d]*")
+MEMBER = re.compile(r'\s*"\w+": "(?:[^"\\]|\\.)*",?')  # a line of a JSON document that a program prints as its result
 NCCL_WARNS = re.compile(r"\bNCCL WARN\b")
 NOT_EXPLAINED = Cause(
     name="failure-not-explained",
@@ -65,19 +73,8 @@ def unexplained(gathered: Gatherer) -> Finding | None:
     """The first error near the end of a log that did not go on after it; None where there is none."""
     found: list[Evidence] = []
     for file, tail in gathered.tails.items():
-        if gathered.has_ended(file) or file in gathered.left:
-            continue
-        steps = list(gathered.recent.get(file, ()))
-        for number, raw in tail:
-            if (file, number) in gathered.known or _went_on(number, steps):
-                continue
-            text = unescaped(ANSI.sub("", raw[:1024].decode("utf-8", "backslashreplace")))
-            line = line_of(text, file=file)
-            if _is_error(line, text) and not any(
-                message in text for idle, message in gathered.tracebacks.idle if idle == file
-            ):
-                stage = gathered.ways.stage_of(file, line, has_progress=file in gathered.progress)
-                found.append(Evidence(file, number, line.text.strip()[:500], line.rank, line.node, line.seconds, stage))
+        if not (gathered.has_ended(file) or file in gathered.left):
+            found += _errors(gathered, file, tail)
     if not found:
         return None
     if all(one.seconds >= 0 for one in found):
@@ -86,6 +83,30 @@ def unexplained(gathered: Gatherer) -> Finding | None:
     ranks = tuple(sorted({one.rank for one in found if one.rank >= 0}))
     nodes = tuple(sorted({one.node for one in found if one.node}))
     return Finding(NOT_EXPLAINED, (first, *found[1:3]), len(found), ranks, nodes)
+
+
+def _errors(gathered: Gatherer, file: str, tail: Iterable[Mark]) -> list[Evidence]:
+    """The errors in the last lines of a file, none where the program said much more after them."""
+    found: list[Evidence] = []
+    after = 0  # lines after the last of them
+    steps = list(gathered.recent.get(file, ()))
+    living = gathered.tracebacks.living(file)
+    for number, raw in tail:
+        after += bool(raw.strip())
+        if (file, number) in gathered.known or _went_on(number, steps):
+            continue
+        text = unescaped(ANSI.sub("", raw[:1024].decode("utf-8", "backslashreplace")))
+        line = line_of(text, file=file)
+        if (
+            not _is_error(line, text)
+            or line.process in living
+            or any(message in text for idle, message in gathered.tracebacks.idle if idle == file)
+        ):
+            continue
+        stage = gathered.ways.stage_of(file, line, has_progress=file in gathered.progress)
+        found.append(Evidence(file, number, line.text.strip()[:500], line.rank, line.node, line.seconds, stage))
+        after = 0
+    return found if after <= SAYS_MORE else []
 
 
 def _went_on(number: int, steps: list[Mark]) -> bool:
@@ -105,6 +126,9 @@ def _is_error(line: Line, text: str) -> bool:
         or TRIED.search(text)
         or BENIGN.search(line.text)
         or BENIGN.search(text)
+        or PROSE.fullmatch(line.text)
+        or MEMBER.fullmatch(line.text)
+        or is_ignored(line.text)
     ):
         return False
     if (BELOW.search(text) or BELOW.search(line.text)) and not NCCL_WARNS.search(text):

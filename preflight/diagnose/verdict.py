@@ -15,9 +15,11 @@ from preflight.diagnose.derived.hangs import hang_text, placed, with_hang
 from preflight.diagnose.derived.joining import sizes, unjoined, with_awaited
 from preflight.diagnose.derived.plugins import lost_plugins
 from preflight.diagnose.derived.wording import BY_NAME, made
+from preflight.diagnose.ends.described import told_of
+from preflight.diagnose.ends.end import End
 from preflight.diagnose.ends.stages import Stage
 from preflight.diagnose.facts import Facts
-from preflight.diagnose.found import Diagnosis, Finding, Job
+from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
 from preflight.diagnose.gather import JOINING as MEETING
 from preflight.diagnose.gather import Gatherer
 from preflight.diagnose.outcome import outcome_of, to_collect
@@ -28,7 +30,9 @@ from preflight.said import said
 
 OUT_OF_DATA = "StopIteration"  # of a loader's iterator that a loop asks once more; alone, it says why a rank is gone
 # Libraries that build code: what they raise, whatever its words, is that they cannot.
-BUILDERS = re.compile(r"flashinfer/jit/|torch/utils/cpp_extension|deep_gemm/jit|triton/runtime/build|/op_builder/")
+BUILDERS = re.compile(
+    r"flashinfer/jit/|torch/utils/cpp_extension|deep_gemm/jit|triton/(?:runtime/build|compiler/|backends/)|/op_builder/"
+)
 LEFT_OVER = re.compile(r"srun: error: |Global rank \d+ \(PID")  # of srun and Composer: told of every process
 ENDINGS = frozenset(
     ("rank-failed-elsewhere", "cancelled", "time-limit", "preempted", "node-fail")
@@ -36,6 +40,8 @@ ENDINGS = frozenset(
 # Of a job that has ended well no more is left than that its processes ended one after the other.
 PARTINGS = frozenset(("ended-from-outside", "session-hangup", "rendezvous-connection"))
 LEAVINGS = frozenset(("ended-from-outside", "rank-failed-elsewhere"))
+OF_CHAIN = 120  # lines of the tracebacks of a chain of exceptions
+OF_MESSAGE = 6  # as many lines below an exception its message may still say what a library met
 STRONG = 5  # a weight from which a cause explains others of its kind
 # What aborts ranks: watchdogs, and libraries that lost a queue after another one had failed.
 WATCHDOGS = frozenset(("collective-timeout", "nccl-remote-error", "heartbeat-timeout", "rdma-flushed"))
@@ -83,8 +89,8 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     findings += lost
     if not gathered.progress and JOINING & {finding.cause.name for finding in findings}:
         findings += sizes(gathered.facts)
-    raised = _unknown_exception(gathered)
-    if raised is not None:
+    raised = _unknown_exception(gathered, findings)
+    if raised is not None and not _is_told_below(raised.evidence[0], findings):
         findings = [*(one for one in findings if one.evidence[0].line or one.cause.name != "not-all-joined"), raised]
     findings = _warned_of(_in_time(findings, offsets(gathered.recent)))
     findings = [
@@ -126,7 +132,8 @@ def conclude(gathered: Gatherer) -> Diagnosis:
         causes=causes,
         consequences=tuple(with_hang(f, job) for f in consequences),
         notes=notes,
-        collect=to_collect(outcome, job, is_explained=bool(causes) and causes[0].cause.name != "program-error"),
+        collect=to_collect(outcome, job, is_explained=bool(causes) and causes[0].cause.name != "program-error")
+        or (told_of(gathered.words()) if outcome.end is End.NOTHING else ()),
         outcome=outcome,
     )
 
@@ -299,13 +306,20 @@ def _is_same(finding: Finding, causes: tuple[Finding, ...]) -> bool:
     return finding.count <= len(finding.evidence) and {(one.file, one.line) for one in finding.evidence} <= places
 
 
-def _unknown_exception(gathered: Gatherer) -> Finding | None:
-    """The first exception that no cause of the table explains, as a finding of its own; else a rank without data."""
+def _unknown_exception(gathered: Gatherer, findings: list[Finding]) -> Finding | None:
+    """The first exception that no cause of the table explains, as a finding of its own; else a rank without data.
+
+    One that followed from an exception which the table explains is none.
+    """
+    caught = gathered.tracebacks.caught()
     ending = [
         raised
         for raised in gathered.tracebacks.raised
         if (raised.evidence.file, raised.evidence.line) not in gathered.known
         and not gathered.went_on(raised.evidence.file, raised.progress)
+        and not (raised.is_of_request and gathered.has_answered(raised.evidence.file))
+        and (raised.evidence.file, raised.kind, raised.at) not in caught
+        and not (raised.follows and any(_led_to(one, raised.evidence) for one in findings))
     ]
     own = [raised for raised in ending if raised.kind not in OF_OTHERS]
     own = [raised for raised in own if not raised.is_of_thread] or own
@@ -325,6 +339,29 @@ def _unknown_exception(gathered: Gatherer) -> Finding | None:
         len(same),
         tuple(sorted({raised.evidence.rank for raised in same if raised.evidence.rank >= 0})),
         tuple(sorted({raised.evidence.node for raised in same if raised.evidence.node})),
+    )
+
+
+def _led_to(finding: Finding, raised: Evidence) -> bool:
+    """Whether a finding stands just above an exception that followed from another one."""
+    last = finding.evidence[-1]
+    return (
+        finding.cause.kind >= Kind.SUSPICION
+        and not finding.survived
+        and (last.file, last.rank) == (raised.file, raised.rank)
+        and 0 < raised.line - last.line <= OF_CHAIN
+    )
+
+
+def _is_told_below(raised: Evidence, findings: list[Finding]) -> bool:
+    """Whether the lines that follow an exception at once, as a part of its message, show a known cause of weight."""
+    return any(
+        one.cause.kind >= Kind.SUSPICION
+        and one.cause.weight >= STRONG
+        and one.cause.name not in {KILLED, *ENDINGS, *LEAVINGS}
+        and (one.evidence[0].file, one.evidence[0].rank) == (raised.file, raised.rank)
+        and 0 < one.evidence[0].line - raised.line <= OF_MESSAGE
+        for one in findings
     )
 
 

@@ -21,6 +21,12 @@ PREEMPTED = "slurmstepd: error: *** JOB 4711 ON n1 CANCELLED AT 2030-01-02T05:00
     ("lines", "end", "by", "code"),
     [
         ([*steps("torch"), WELL], End.ENDED_WELL, By.NOBODY, 0),
+        (
+            [*steps("verl"), "(main_task pid=7) Final validation metrics: {'test_score': 0.5}"],
+            End.ENDED_WELL,
+            By.NOBODY,
+            0,
+        ),
         ([*steps("torch"), OOM], End.FAILED, By.NOBODY, 1),
         ([*steps("torch"), LIMIT], End.STOPPED, By.TIME_LIMIT, 1),
         ([*steps("torch"), PREEMPTED], End.STOPPED, By.PREEMPTION, 1),
@@ -88,3 +94,34 @@ def test_a_reason_for_slowness_is_told_as_one():
     diagnosis = diagnose(["n1:1:2 [3] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'", *steps("torch")])
     assert [one.cause.name for one in diagnosis.slowing] == ["rdma-peer-memory"]
     assert "what may make it slow:" in diagnosis_text(diagnosis)
+
+
+ENGINE = [
+    "(APIServer pid=3) ERROR 08-21 10:24:34 [async_llm.py:704] Traceback (most recent call last):",
+    '(APIServer pid=3) ERROR 08-21 10:24:34 [async_llm.py:704]   File "/env/site-packages/vllm/v1/core_client.py", line 1, in get',
+    "(APIServer pid=3) ERROR 08-21 10:24:34 [async_llm.py:704] vllm.EngineDeadError: EngineCore encountered an issue.",
+]
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "(APIServer pid=3) INFO 08-21 10:24:34 [launcher.py:100] [shutdown] API server: shutdown triggered",
+        "[2030-01-02 00:17:43] SIGTERM received. signum=None frame=None. Draining requests and shutting down...",
+    ],
+)
+def test_what_follows_as_a_server_ends_in_order_is_no_failure(left):
+    """Its engine is gone then; before that, or long after, it is one."""
+    assert diagnose(["step 1 loss 2", left, *ENGINE]).outcome.end is End.STOPPED
+    assert diagnose(["step 1 loss 2", *ENGINE, left]).outcome.end is End.FAILED
+    assert diagnose([left, *steps("torch"), *ENGINE]).outcome.end is End.FAILED
+
+
+def test_a_program_that_a_signal_interrupts_as_it_starts_was_stopped():
+    """Its traceback is that of the signal's handler."""
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/job/serve.py", line 9, in handler',
+        "KeyboardInterrupt: terminated",
+    ]
+    assert diagnose(lines).outcome.end is End.STOPPED

@@ -85,3 +85,11 @@ def test_a_standstill_after_the_very_first_step_says_so():
     mark = Evidence("a.log", 1, "step: 0")
     assert Standstill(600.0, mark, step=0).words.endswith("minutes after step 0")
     assert Standstill(600.0, mark).words.endswith("10 minutes")
+
+
+def test_requests_that_a_server_answers_are_its_progress():
+    """An error before them was survived; a refused request is none."""
+    error = "ERROR 05-12 02:47:14 [serving_chat.py:136] Error with model object='error' code=404"
+    served = 'INFO:     127.0.0.1:{} - "POST /v1/chat/completions HTTP/1.1" {}'
+    assert not diagnose([error, served.format(1, "200 OK")]).has_failed
+    assert diagnose([error, served.format(1, "404 Not Found")]).has_failed

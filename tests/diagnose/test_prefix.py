@@ -12,6 +12,8 @@ from preflight.diagnose.prefix import job_of, line_of, seconds_of
     [
         ("[rank3]: ValueError: x", 3, "", "ValueError: x"),
         ("[default1]:[rank9]:   File", 9, "", "  File"),
+        ("[2030-01-02 02:23:53 DP6 TP13 EP13] boom", 13, "", "boom"),
+        ("[2030-01-02 02:23:53 TP3] boom", 3, "", "boom"),
         ("[1,12]<stderr>:boom", 12, "", "boom"),
         ("12: boom", 12, "", "boom"),
         ("3: [rank25]: boom", 25, "", "boom"),

@@ -66,3 +66,11 @@ def test_what_others_said_is_no_failure(line):
     assert not diagnose([line]).has_failed
     assert diagnose(["[rank0]: RuntimeError: CUDA out of memory"]).has_failed
     assert not is_quoted("[rank0]: RuntimeError: CUDA out of memory")
+
+
+def test_an_error_that_a_program_says_it_ignores_is_none():
+    """It stands before the error; after it, the words may tell of another thing."""
+    missing = "No module named 'torchaudio'"
+    assert not diagnose([f"[2030-01-02 02:23:53 TP1] Ignore import error when loading sglang.x: {missing}"]).has_failed
+    assert diagnose([f"ModuleNotFoundError: {missing}"]).has_failed
+    assert diagnose([f"ModuleNotFoundError: {missing}, ignoring the cache"]).has_failed

@@ -2,6 +2,7 @@
 
 What the jobs printed stands in tests/data/recorded (``python -m tests.bench.healthy_logs`` records it), each log under a line
 ``%% job = causes``: one of them is right; nothing stands there for a job that ended well, or was stopped after it had saved.
+Those of the stacks of ``PUBLISHED`` need GPUs: their lines are of public logs, shortened, without names of people and machines.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import pytest
 from preflight.diagnose import diagnose
 from tests.diagnose.healthy import FAILURES
 from tests.diagnose.test_logs import DRESSES
-from tests.diagnose.test_same import LINES, QUOTES
+from tests.diagnose.test_same import FORMS, LINES, QUOTES
 from tests.house import ROOT
 
+PUBLISHED = {"megatron", "verl", "vllm", "sglang", "nemo"}
 CHOSEN = ("as printed", "by kubectl", "with times", "in colours")
 
 
@@ -36,11 +38,12 @@ PLANTED = {name: log for name, log in LOGS.items() if log[0]}
 
 
 def test_there_are_enough_of_them():
-    """Of all stacks that run without a GPU."""
-    assert len(HEALTHY) >= 100
+    """Of all stacks, those that need a GPU too."""
+    assert len(HEALTHY) >= 150
     assert len(PLANTED) >= 80
     stacks = {name.partition(":")[0] for name in HEALTHY}
-    assert stacks == {"torch", "restarts", "accelerate", "deepspeed", "trainer", "lightning", "ray"}
+    assert stacks == PUBLISHED | {"torch", "restarts", "accelerate", "deepspeed", "trainer", "lightning", "ray"}
+    assert all(sum(name.startswith(f"{stack}:") for name in HEALTHY) >= 6 for stack in PUBLISHED)
 
 
 @pytest.mark.parametrize("dress", CHOSEN)
@@ -52,6 +55,13 @@ def test_a_job_that_ended_well_is_not_blamed(dress):
         if found.has_failed:
             blamed[name] = [one.cause.name for one in (*found.causes, *found.consequences)]
     assert blamed == {}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_another_form_of_such_a_log_is_not_blamed_either(form):
+    """Twice, of another version, or as another launcher prefixes it."""
+    blamed = [name for name, lines in HEALTHY.items() if diagnose(FORMS[form](list(lines))).has_failed]
+    assert blamed == []
 
 
 @pytest.mark.parametrize("dress", CHOSEN)

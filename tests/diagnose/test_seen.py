@@ -10,7 +10,7 @@ from preflight.diagnose.seen import Seen
 def take(seen: Seen, line: int, *, is_cited: bool) -> None:
     """One line of it."""
     evidence = Evidence("log", line, f"line {line}", rank=0)
-    seen.take(evidence, 0, task=-1, is_warning=False, is_cited=is_cited, is_mild=False, has_ended=False)
+    seen.take(evidence, 0, task=-1, is_warning=False, is_cited=is_cited, is_mild=False, has_ended=False, has_left=False)
 
 
 def test_lines_that_quote_give_way_to_those_that_do_not():

@@ -113,3 +113,71 @@ def test_an_argument_that_the_program_forgot_is_its_own_mistake():
     for place, cause in (("/job/model.py", "program-error"), ("/env/site-packages/peft/model.py", "import-failed")):
         lines = ["Traceback (most recent call last):", f'  File "{place}", line 1, in f', last]
         assert [finding.cause.name for finding in diagnose(lines).causes] == [cause]
+
+
+def raised(process: int, kind: str = "TypeError", line: int = 9) -> list[str]:
+    """A traceback as Ray prefixes its lines."""
+    lines = ("Traceback (most recent call last):", f'  File "/job/loop.py", line {line}, in turn', f"{kind}: no answer")
+    return [f"(LoopWorker pid={process}) {text}" for text in lines]
+
+
+def test_an_exception_that_one_process_raises_again_and_again_was_caught():
+    """In whatever process: the same place of the program is meant. Told once or twice, it ended it."""
+    again = raised(7) * 4 + raised(8)
+    assert not diagnose(again).has_failed
+    assert diagnose(raised(7) * 2 + raised(8)).causes[0].cause.name == "program-error"
+    assert "KeyError" in diagnose([*again, *raised(8, "KeyError", 12)]).causes[0].cause.meaning
+
+
+def test_tracebacks_of_processes_are_told_apart_by_their_number():
+    """Where no line names a rank."""
+    mixed = [line for pair in zip(raised(7, "OddError"), raised(8, "KeyError", 12), strict=True) for line in pair]
+    assert "OddError: no answer (at /job/loop.py:9)" in diagnose(mixed).causes[0].cause.meaning
+
+
+def test_a_message_that_goes_on_in_the_next_line_is_told_with_it():
+    """As pydantic writes it."""
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/job/serve.py", line 3, in <module>',
+        "pydantic_core.ValidationError: 1 validation error for ModelConfig",
+        "  Value error, the maximum length is greater than the model's",
+        "    For further information visit a page",
+    ]
+    meaning = diagnose(lines).causes[0].cause.meaning
+    assert "1 validation error for ModelConfig Value error, the maximum length" in meaning
+    assert "further" not in meaning
+    assert "step" not in diagnose([*lines[:3], "step 1 of it"]).causes[0].cause.meaning
+
+
+REQUEST = [
+    "Traceback (most recent call last):",
+    '  File "/env/lib/python3.12/site-packages/uvicorn/protocols/http/httptools_impl.py", line 416, in run_asgi',
+    '  File "/env/lib/python3.12/site-packages/vllm/renderers/params.py", line 418, in check',
+    "vllm.exceptions.OddError: the prompt is too long",
+]
+SERVED = 'INFO:     127.0.0.1:34574 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+
+
+def test_what_one_request_met_is_no_failure_of_a_server_that_answers_others():
+    """Nor of one that ended in order; one that never answered anything has failed."""
+    assert not diagnose([SERVED, *REQUEST]).has_failed
+    assert not diagnose([*REQUEST, "INFO:     Application shutdown complete."]).has_failed
+    assert diagnose(REQUEST).has_failed
+
+
+def test_an_exception_that_followed_from_a_known_one_is_told_as_that_one():
+    """Of a chain the first led to the others; without the words between them they are two."""
+    first = [
+        "Traceback (most recent call last):",
+        '  File "/job/test.py", line 3, in check',
+        "AssertionError: 19 is less than 20",
+    ]
+    between = ["", "During handling of the above exception, another exception occurred:", ""]
+    then = [
+        "Traceback (most recent call last):",
+        '  File "/job/again.py", line 8, in retry',
+        "Exception: no more retries",
+    ]
+    assert diagnose([*first, *between, *then]).causes[0].cause.name == "assertion"
+    assert diagnose([*first, "", *then]).causes[0].cause.name == "program-error"

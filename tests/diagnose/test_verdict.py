@@ -239,7 +239,7 @@ def test_the_frames_of_a_compiler_say_whose_file_it_was():
     ]
     head, last = "Traceback (most recent call last):", "OSError: [Errno 116] Stale file handle"
     assert diagnose([head, *frames, last]).causes[0].cause.name == "compile-cache"
-    assert diagnose([head, frames[1], last]).causes[0].cause.name == "nfs-not-responding"
+    assert diagnose([head, frames[1], last]).causes[0].cause.name == "stale-file"
 
 
 LEFT = (
@@ -467,3 +467,22 @@ def test_what_a_library_that_builds_code_raises_is_that_it_cannot(library):
             "RuntimeError: no path to it",
         ]
         assert [one.cause.name for one in diagnose(lines).causes] == [cause]
+
+
+def test_a_known_cause_in_the_lines_of_an_exceptions_message_is_told_instead_of_it():
+    """Where they are of the same rank, and not of a launcher."""
+    head = [*RAISED[:2], "[rank1]: RuntimeError: createHCCLComm: HcclGetRootInfo, error code is 7"]
+    known = "[rank1]: Communication_Error_Get_Socket(EI0006): Getting socket times out."
+    assert diagnose([*head, known]).causes[0].cause.name == "hccl-connect"
+    assert diagnose([*head, known.replace("rank1", "rank2")]).causes[0].cause.name == "program-error"
+    cancelled = "slurmstepd: error: *** STEP 77.0 ON node1 CANCELLED AT 2025-05-05T02:02:02 ***"
+    assert diagnose([*RAISED, cancelled]).causes[0].cause.name == "program-error"
+
+
+def test_a_library_that_only_warned_of_the_driver_is_not_blamed_where_the_program_went_on():
+    """It may not need a GPU; a log that ends soon after is another thing."""
+    warned = "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 12040)."
+    assert diagnose([warned, "evaluating"]).causes[0].cause.name == "driver-too-old"
+    went_on = diagnose([warned, *("evaluating part " + letter for letter in "abcdefghijklmnopqrstuvwxyz" * 2)])
+    assert not went_on.has_failed
+    assert [one.cause.name for one in went_on.notes] == ["driver-too-old"]

@@ -23,7 +23,12 @@ CAUSES = (
     Cause(
         "hccl-wait",
         "an HCCL collective waited for a rank that did not come to it",
-        (r"\bei0002\b", r"synchronizeexecutedtask:stream synchronize timeout"),
+        (
+            r"\bei0002\b",
+            r"synchronizeexecutedtask:stream synchronize timeout",
+            r"hccl \w+ task timeout occurred",
+            r"stuck notify (?:num|wait)",
+        ),
         "read the log of the rank that does not print this line; uneven batches or a slow NPU are usual reasons; HCCL_EXEC_TIMEOUT lengthens the wait",
         "hiyouga/LlamaFactory#975; hiascend.com, EI0002",
         Kind.SUSPICION,

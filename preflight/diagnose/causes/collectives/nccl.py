@@ -63,6 +63,7 @@ CAUSES = (
         " names the call",
         "pytorch/pytorch, torch.distributed debugging",
         weight=6,
+        unless=(r"bootstrap_net_recv",),
     ),
     Cause(
         "uneven-parameters",
@@ -92,20 +93,48 @@ CAUSES = (
         weight=4,
     ),
     Cause(
-        "nccl-error-unknown",
-        "NCCL reported an error without saying which call failed",
+        "nccl-system-error",
+        "a socket, an RDMA adapter or shared memory failed inside NCCL, and the lines do not say which",
         (
             r"unhandled system error",
             r"ncclsystemerror",
+        ),
+        "run again with NCCL_DEBUG=INFO and read the first NCCL WARN line. Most often it is an interface or address that"
+        " the peers cannot reach (NCCL_SOCKET_IFNAME, docker0, a firewall), the GID index of RoCE, a full /dev/shm or the"
+        " limit of locked memory: `preflight run` on these nodes tries each",
+        "NVIDIA/nccl, types of errors; pytorch/pytorch#81313",
+        Kind.SUSPICION,
+        check="network.nccl_starts_on_an_interface_of_the_peers",
+        weight=0,
+    ),
+    Cause(
+        "nccl-gpu-error",
+        "a call to CUDA or HIP failed inside NCCL, and the lines do not say which",
+        (
             r"ncclunhandledcudaerror",
-            r"unhandled cuda error",
+            r"unhandled (?:cuda|hip) error",
+        ),
+        "run again with NCCL_DEBUG=INFO and read the first NCCL WARN line. Most often two ranks share a GPU, two hosts have"
+        " the same name or boot id (NCCL takes them for one), the driver is older than NCCL wants, or a GPU is broken"
+        " (`dmesg -T | grep Xid`)",
+        "NVIDIA/nccl, types of errors",
+        Kind.SUSPICION,
+        check="gpu.kernel_log_tells_of_no_broken_gpu",
+        weight=0,
+    ),
+    Cause(
+        "nccl-error-unknown",
+        "NCCL reported an error without saying which call failed",
+        (
             r"ncclinternalerror",
             r"ncclinvalidusage",
             r"test nccl failure",
             r"ncclinvalidargument",
             r"nccl error\b.* (?:invalid usage|invalid argument|internal error)",
         ),
-        "run again with NCCL_DEBUG=INFO and read the first NCCL WARN line",
+        "run again with NCCL_DEBUG=INFO and read the first NCCL WARN line. Invalid usage is most often two ranks on one GPU,"
+        " or ranks that call in another order; an internal error is most often an interface or adapter (NCCL_SOCKET_IFNAME,"
+        " NCCL_IB_HCA) that a node does not have, or versions of NCCL that differ",
         "NVIDIA/nccl, types of errors",
         Kind.SUSPICION,
         weight=0,

@@ -128,6 +128,7 @@ CAUSES = (
             r"hip error: invalid device function",
             r"hip failure 'invalid device function'",
             r"device kernel image is invalid",
+            r"named symbol not found",
             r"\bhiperrornobinaryforgpu\b(?! : continue)",
             r"nvrtc: error: invalid value for --gpu-architecture",
         ),

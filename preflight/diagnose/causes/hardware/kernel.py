@@ -91,7 +91,6 @@ CAUSES = (
             r"nfs: server \S+ not responding",
             r"lustre.*(?:evict|timed out|not responding|connection to \S+ .*lost)",
             r"lustreerror: .*(?:evict|timed out|failed|lost)\w*",
-            r"stale (?:nfs )?file handle",
             r"cannot send after transport endpoint shutdown",
             r"transport endpoint is not connected",
             r"this node will be expelled from cluster",
@@ -103,8 +102,19 @@ CAUSES = (
         "kernel, NFS and Lustre clients",
         check="files.network_file_systems_answer",
         weight=6,
-        unless=COMPILED,
         passed=(r"nfs: server \S+ ok\b", r"lustre.*connection restored to"),
+    ),
+    Cause(
+        "stale-file",
+        "a file on network storage went away while this node had it open: another node deleted or replaced it (a lock, a cache, a"
+        " checkpoint), or the server was restarted or exports another folder under that name",
+        (r"stale (?:nfs )?file handle",),
+        "see who deletes or renames that file: let one rank write it, or give each node a local folder for locks and caches (TMPDIR,"
+        " HF_HOME, TRITON_CACHE_DIR); where a whole folder is stale, mount it again (`umount -l`, `mount -a`)",
+        "nfs(5); tox-dev/filelock",
+        check="files.network_file_systems_answer",
+        weight=6,
+        unless=COMPILED,
     ),
     Cause(
         "disk-error",

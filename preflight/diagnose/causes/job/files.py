@@ -139,6 +139,7 @@ CAUSES = (
             r"mismatch sizes torch\.size",
             r"keyerror: '\w*(?:state_dict|optimizer_state)",
             r"some keys found in the checkpoint are missing in the provided sharded state dict",
+            r"keyerror: metadataindex\(",
             r"unexpected keys \(not found in the checkpoint\)",
         ),
         "use the same model configuration and tokenizer as when it was saved; another tensor or pipeline size needs a conversion",
@@ -240,7 +241,11 @@ CAUSES = (
         "huggingface/transformers",
         check="files.same_paths_hold_the_same",
         weight=5,
-        unless=(r"does not contain value head weights", r"tunnel connection failed"),
+        unless=(
+            r"does not contain value head weights",
+            r"tunnel connection failed",
+            r"file named (?:generation_config|chat_template|special_tokens_map)\b",  # which a model may lack
+        ),
     ),
     Cause(
         "remote-code",
@@ -265,7 +270,7 @@ CAUSES = (
             r"please reduce your request rate",
             r"(?:botocore|boto3)\.exceptions\.\w+",
             r"unable to locate credentials",
-            r"google\.api_core\.exceptions\.\w+",
+            r"google\.api_core\.exceptions\.\w+: .*(?:storage|bucket|object|gs:)",
             r"google\.auth\.exceptions\.\w+",
             r"azure\.core\.exceptions\.\w+",
             r"aws error \w+ during \w+ operation",

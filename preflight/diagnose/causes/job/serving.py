@@ -21,13 +21,19 @@ CAUSES = (
             r"bundle cannot have more than 1 gpu",
             r"placement group bundle index \d+ is invalid",
             r"infeasible resource requests",
+            r"ray cluster status: (\d+)/(?!\1\b)\d+ nodes alive",
         ),
         "run `ray status`: are all nodes there, with their GPUs free? Start Ray with --num-gpus on each node,"
         " set VLLM_HOST_IP to the address that Ray uses for this node, and end old placement groups",
         "vllm-project/vllm#13388, #13093",
         check="gpu.no_other_program_uses_them",
         weight=6,
-        passed=(r"starting to load model", r"application startup complete", r"started training worker group"),
+        passed=(
+            r"starting to load model",
+            r"application startup complete",
+            r"started training worker group",
+            r"ray cluster status: (\d+)/\1 nodes alive",
+        ),
     ),
     Cause(
         "ray-node-dead",
@@ -173,6 +179,7 @@ CAUSES = (
         (
             r"engine core initialization failed",
             r"engine process failed to start",
+            r"workerproc initialization failed due to an exception",
             r"asyncenginedeaderror",
             r"enginecore encountered an issue",
             r"scheduler hit an exception",
@@ -185,6 +192,23 @@ CAUSES = (
         "vllm-project/vllm",
         Kind.CONSEQUENCE,
         weight=2,
+    ),
+    Cause(
+        "kv-transfer-stalled",
+        "a server did not get the KV cache of another one in time (Mooncake, NIXL): that one has ended, or the network between"
+        " their adapters does not carry it",
+        (
+            r"failed to complete transfers after \d+ seconds",
+            r"sync batch data transfer timeout",
+            r"kvtransfererror",
+            r"nixl transfer failure",
+        ),
+        "read the other server's log first; then name the adapters of one network on both (--disaggregation-ib-device, MC_GID_INDEX,"
+        " UCX_NET_DEVICES), and let both reach each other's handshake port",
+        "kvcache-ai/Mooncake#1088; sgl-project/sglang#27730; vllm-project/vllm#32031",
+        Kind.SUSPICION,
+        check="mesh.every_node_reaches_every_other_on_random_ports",
+        weight=4,
     ),
     Cause(
         "custom-all-reduce",

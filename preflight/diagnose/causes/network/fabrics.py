@@ -65,6 +65,7 @@ CAUSES = (
             r"bad queue pair \(qp\) number",
             r"connection was reset by remote peer",
             r"operation aborted because the peer closed its memory registration",
+            r"handle_error\(\).*invalid address.*peer efa addr",
         ),
         "look at the peer in the line: the first error of its rank, and the kernel log of its node (`dmesg -T`:"
         " killed processes, Xid, efa)",

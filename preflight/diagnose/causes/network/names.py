@@ -26,6 +26,17 @@ CAUSES = (
         unless=(r"rp != nullptr",),
     ),
     Cause(
+        "container-name",
+        "the address is the name that Docker gave a container: only its own host knows it",
+        (r"(?:connect|connect/validate) to (?:host )?\W*[0-9a-f]{12}\b(?!\.).*",),
+        "start the container with --network=host, or give the node's own name or address as MASTER_ADDR and rendezvous"
+        " endpoint; `docker run --hostname` with the nodes' /etc/hosts does as well",
+        "nvidia-cosmos/cosmos-rl#681",
+        Kind.SUSPICION,
+        check="master.address_leads_every_node_to_the_first",
+        weight=5,
+    ),
+    Cause(
         "address-family-differs",
         "some ranks use IPv4 and others IPv6: a name leads to another kind of address on some nodes, or the interface has both",
         (r"ss1\.ss_family == ss2\.ss_family",),

@@ -185,7 +185,7 @@ CAUSES = (
             r"(?:failed to|couldn't|unable to) create (?:\w+ )?(?:qp|cq|srq)\b",
             r"ibv_create_srq(?:\(\))? failed",
             r"ibv_create_\w+\(.*\) failed: cannot allocate memory",
-            r"mlx5dv_devx_obj_create\(.*\) failed, syndrome",
+            r"mlx5dv_devx_obj_create\(.*\) failed\b.*syndrome",
             r"rdma transports are disabled because max locked memory",
             r"mlx5dv_create_(?:qp|cq)\(.*failed",
             r"rlimit_memlock is \d+ bytes",
@@ -253,6 +253,7 @@ CAUSES = (
             r"nccl warn call to ibv_reg_dmabuf_mr failed with error operation not supported",
             r"couldn't (?:allocate|register) (?:gpu )?mr\b",
             r"failed to create mr\b",
+            r"call to ibv_reg_mr\w* failed with error invalid argument",
         ),
         "`modprobe nvidia_peermem` on the node (AMD: amdgpu with its peer memory), or use the open driver with"
         " dma-buf; without GPUDirect set NCCL_NET_GDR_LEVEL=LOC and UCX_IB_GPU_DIRECT_RDMA=n",

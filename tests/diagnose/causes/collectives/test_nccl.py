@@ -34,7 +34,7 @@ LINES = (
         "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.",
         "unused-parameters",
     ),
-    ("ncclUnhandledCudaError: Call to CUDA function failed.", "nccl-error-unknown"),
+    ("ncclUnhandledCudaError: Call to CUDA function failed.", "nccl-gpu-error"),
     (
         "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
         "nccl-remote-error",

@@ -22,7 +22,7 @@ LINES = (
     ("kernel: pcieport 0000:16:02.0: AER: Uncorrected (Fatal) error received", "pcie-error"),
     ("kernel: INFO: task python:4242 blocked for more than 120 seconds.", "task-blocked"),
     ("kernel: nfs: server store1 not responding, still trying", "nfs-not-responding"),
-    ("OSError: [Errno 116] Stale file handle: '/home/u/run'", "nfs-not-responding"),
+    ("OSError: [Errno 116] Stale file handle: '/home/u/run'", "stale-file"),
     ("kernel: blk_update_request: I/O error, dev sdb, sector 2048", "disk-error"),
     ("kernel: nf_conntrack: table full, dropping packet", "conntrack-full"),
     ("systemd[1]: Reached target Shutdown.", "node-rebooted"),
