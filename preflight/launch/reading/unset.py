@@ -27,10 +27,12 @@ EVERYWHERE = words(
     HOME USER LOGNAME PWD OLDPWD SHELL PATH HOSTNAME HOSTTYPE OSTYPE UID EUID PPID RANDOM SRANDOM SECONDS EPOCHSECONDS
     EPOCHREALTIME LINENO BASH_SOURCE BASHPID TMPDIR TERM LANG DISPLAY IFS OPTARG OPTIND REPLY SHLVL FUNCNAME PYTHONPATH
     LD_LIBRARY_PATH VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV CUDA_HOME CUDA_VISIBLE_DEVICES MASTER_ADDR MASTER_PORT
-    RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK JOB_COMPLETION_INDEX JOB_ID JOB_NAME NHOSTS NSLOTS
-    NQUEUES PE_HOSTFILE SGE_TASK_ID SGE_O_WORKDIR AIP_MODEL_DIR CLUSTER_SPEC TF_CONFIG
+    RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK JOB_COMPLETION_INDEX AIP_MODEL_DIR CLUSTER_SPEC
+    TF_CONFIG
     """
 )
+# Of Grid Engine, whose names have no prefix: a job of Slurm has none of them.
+GRID_ENGINE = words("JOB_ID JOB_NAME NHOSTS NSLOTS NQUEUES PE_HOSTFILE SGE_TASK_ID SGE_O_WORKDIR")
 # Schedulers whose own variables are known one by one: another name of theirs is misspelt.
 SLURM = words(
     """
@@ -72,14 +74,16 @@ def with_unset(plan: Plan, texts: Mapping[str, str]) -> Plan:
     if plan.is_opaque or plan.launcher.name in ("k8s", "kubernetes"):
         return plan
     own = texts.get(plan.where.file, "")
-    if _sets_more(own, texts):
+    if sets_more(own, texts):
         return plan
     bare = [COMMENT.sub("", text) for text in texts.values()]
+    is_of_slurm = plan.slurm is not None and plan.slurm.has_directives
     found: dict[tuple[str, str], Unset] = {}
     for holds, value in _values(plan):
         for name in _names(value):
             is_argument_from_outside = holds == "argument" and not name.islower()
-            if not is_argument_from_outside and not _is_set(name, bare):
+            is_known = name in GRID_ENGINE and not is_of_slurm
+            if not is_argument_from_outside and not is_known and not is_set(name, bare):
                 found.setdefault((name, holds), Unset(name, holds, value))
     return replace(plan, unset=tuple(found.values())) if found else plan
 
@@ -91,6 +95,7 @@ def _values(plan: Plan) -> Iterator[tuple[str, Unknown]]:
     for holds, values in (
         ("address", (plan.master_address,)),
         ("number", numbers),
+        ("id", (plan.rendezvous_id,)),
         ("file", files),
         ("argument", plan.arguments),
     ):
@@ -105,18 +110,18 @@ def _names(value: Unknown) -> list[str]:
     return [name for name in names if not name.isdigit() and len(name) > 1]
 
 
-def _is_set(name: str, texts: Iterable[str]) -> bool:
+def is_set(name: str, texts: Iterable[str]) -> bool:
     """Whether something sets it: a platform that is known for it, or a line of a given file that has its bare name."""
     prefix, _, rest = name.partition("_")
     if prefix in EXACT and rest in EXACT[prefix]:
         return True
     if name in EVERYWHERE or OF_A_PLATFORM.fullmatch(name):
         return True
-    bare = re.compile(rf"(?<![$\w{{(]){re.escape(name)}\b")
+    bare = re.compile(rf"(?<![$\w{{(-]){re.escape(name)}\b")  # --nproc_per_node=4 sets no variable
     return any(bare.search(text) for text in texts)
 
 
-def _sets_more(text: str, texts: Mapping[str, str]) -> bool:
+def sets_more(text: str, texts: Mapping[str, str]) -> bool:
     """Whether the script reads settings from a place that is not given."""
     given = {name.rpartition("/")[2] for name in texts}
     for found in SETS_MORE.finditer(COMMENT.sub("", text)):

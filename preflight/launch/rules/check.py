@@ -42,7 +42,7 @@ from preflight.launch.rules import (
 from preflight.launch.rules.groups import groups
 from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
-from preflight.launch.slips import program, shell, unfilled
+from preflight.launch.slips import names, program, shell, unfilled
 from preflight.said import leaves, said
 from preflight.said.errors import UsageError
 from preflight.said.redact import without_secrets
@@ -80,6 +80,7 @@ FILES_RULES = (
     *variables.FILES_RULES,
     *unfilled.FILES_RULES,
     *shell.FILES_RULES,
+    *names.FILES_RULES,
     *program.FILES_RULES,
     *order.FILES_RULES,
     *mpi.FILES_RULES,

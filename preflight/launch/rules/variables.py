@@ -287,7 +287,7 @@ def outside_variables_are_set(files: LaunchFiles) -> Iterable[Finding]:
         text = files.texts.get(plan.where.file, "")
         stops = STOPS_UNSET.search(text) is not None
         for unset in plan.unset:
-            if unset.holds == "address" and not plan.may_span_nodes:
+            if unset.holds in ("address", "id") and not plan.may_span_nodes:
                 continue
             others = [name for name in SET.findall(text) if DIGIT.sub("", name) != DIGIT.sub("", unset.name)]
             near = difflib.get_close_matches(unset.name, others, n=1, cutoff=LIKE)
@@ -310,6 +310,8 @@ def _consequence(plan: Plan, unset: Unset) -> str:
         is_torch = plan.launcher.rendezvous_gives_ranks and value_of(plan.rendezvous) != "env"
         empty = "torch takes the empty address for localhost" if is_torch else "the address of rank 0 is empty"
         return said("{empty}, and every node waits for itself", empty)
+    if unset.holds == "id":
+        return said("{name} makes up an id of its own on every node, and none meets another", plan.launcher.name)
     if unset.holds == "number":
         return said("{name} gets no number there and stops, or takes its own default on every node", plan.launcher.name)
     return "the program gets an empty word, or takes the next option for it"

@@ -6,6 +6,7 @@ import re
 
 _NAMES = "account|email|e-mail|group|home|id|image|name|org|partition|password|prof|project|queue|registry|team|user"
 ANGLED = re.compile(r"<[A-Za-z][\w .:-]*>")
+_BRACED = re.compile(r"\{[A-Za-z][\w .:-]*\}")
 _ASKED = re.compile(
     rf"(?i)(?<![a-z])your(?![a-z])|(?<![a-z])your[-_]?(?:{_NAMES})"
     r"|(?<![a-z])(?:change|replace|fill|edit)[-_ ]?(?:me|this|in)(?![a-z])"
@@ -25,7 +26,9 @@ _PATH = re.compile(
 
 def is_unfilled_name(text: str) -> bool:
     """Whether a name, as of an account, a partition or an image, is a placeholder."""
-    return any(pattern.search(text) for pattern in (ANGLED, _ASKED, _NAME)) or _BARE.fullmatch(text) is not None
+    return any(pattern.search(text) for pattern in (ANGLED, _ASKED, _NAME)) or any(
+        pattern.fullmatch(text) for pattern in (_BARE, _BRACED)
+    )
 
 
 def is_unfilled_path(text: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Field, Sourced, Unknown
-from preflight.launch.plan import Hostfile, Slurm, fail
+from preflight.launch.plan import Hostfile, Slurm, fail, warn
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import Marks, is_known
 from preflight.launch.text.shell import Command, Word
@@ -52,12 +52,14 @@ class Parsed:
     rest: tuple[Word, ...]
     unknown: tuple[Word, ...]
     is_opaque: bool
+    overruled: tuple[tuple[str, Word, Word], ...] = ()  # an option that stands again later: its name, and both values
 
 
 def parse_options(words: tuple[Word, ...], spec: Spec, marks: Marks) -> Parsed:
     """The options up to the program."""
     options: dict[str, Word] = {}
     unknown: list[Word] = []
+    overruled: list[tuple[str, Word, Word]] = []
     opaque = False
     place = 0
     while place < len(words):
@@ -73,6 +75,7 @@ def parse_options(words: tuple[Word, ...], spec: Spec, marks: Marks) -> Parsed:
             place += 1
             continue
         name = spec.name(written)
+        before = options.get(name)
         if not name:
             unknown.append(word)
         elif name in spec.flags:
@@ -82,8 +85,10 @@ def parse_options(words: tuple[Word, ...], spec: Spec, marks: Marks) -> Parsed:
         elif place + 1 < len(words):
             place += 1
             options[name] = words[place]
+        if before is not None and before.text != options[name].text:
+            overruled.append((name, before, options[name]))
         place += 1
-    return Parsed(options, words[place:], tuple(unknown), opaque)
+    return Parsed(options, words[place:], tuple(unknown), opaque, tuple(overruled))
 
 
 def _may_be_options(expression: str, following: tuple[Word, ...]) -> bool:
@@ -136,6 +141,11 @@ class Reader:
         families: tuple[str, ...] = (),
     ) -> None:
         """What the parser of `tool` refuses: options of another launcher, misspelt ones, and those of the program."""
+        for name, first, last in parsed.overruled:
+            values = self.marks.spelled(first.text), self.marks.spelled(last.text)
+            message = said("--{name} stands twice, as {first} and as {last}: the last one counts", name, *values)
+            places = (Where(self.marks.file, held.line) for held in (first, last))
+            self.problems.append(warn("options_stand_once", message, *places, fix="Delete one."))
         # `others` has its names for those of other launchers, `known` all of its own, `families` how more of them begin
         for word in parsed.unknown:
             written = word.plain.partition("=")[0]
