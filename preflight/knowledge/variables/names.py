@@ -55,6 +55,7 @@ SUBSYSTEMS = some_of(
     *("INIT", "COLL", "P2P", "SHM", "NET", "GRAPH", "TUNING", "ENV", "ALLOC", "ALLOC_HOST", "CALL", "PROXY", "NVLS"),
     *("BOOTSTRAP", "REG", "PROFILE", "RAS", "DESTROY", "ALL"),
 )
+LEVELS = ("CRITICAL", "FATAL", "ERROR", "WARN", "WARNING", "INFO", "DEBUG", "NOTSET")  # of Python's logging
 LOG_LEVELS = ("VERSION", "WARN", "ATTN", "INFO", "ABORT", "TRACE")
 
 NCCL_ROWS = (

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.knowledge.variables.judged import refused
-from preflight.knowledge.variables.names import ROWS
+from preflight.knowledge.variables.names import LEVELS, ROWS
 from preflight.launch.plan import LaunchFiles, warn
 from preflight.launch.reading.unset import COMMENT, SLURM, VARIABLE, is_set, sets_more
 from preflight.said import said
@@ -21,7 +21,7 @@ EXPORTED = re.compile(r"\s*export\s+([A-Za-z_]\w*)\s*(?:#.*)?")
 
 
 def variables_are_read_by_their_names(files: LaunchFiles) -> Iterable[Finding]:
-    """`$nodes_arrays` where the script sets nodes_array, `$SLURM_JOB_NODELIS`: the word is empty, and nobody says so."""
+    """`$nodes_arrays` where the script sets nodes_array, `$SLURM_JOB_NODELIS`: an empty word, and nobody says so."""
     bare = [COMMENT.sub(r"\1", text) for text in files.texts.values()]
     for file, text in files.script_texts.items():
         told = {unset.name for plan in files.plans for unset in plan.unset}
@@ -57,9 +57,9 @@ def exports_have_values(files: LaunchFiles) -> Iterable[Finding]:
             found = EXPORTED.fullmatch(line)
             if found is None or found[1] in ROWS or len(re.findall(rf"\b{found[1]}\b", text)) > 1:
                 continue
-            for name in ROWS:
+            for name in (*ROWS, "LOGLEVEL"):
                 value = found[1].removeprefix(f"{name}_")
-                if value != found[1] and not refused(name, value):
+                if value != found[1] and (value in LEVELS if name == "LOGLEVEL" else not refused(name, value)):
                     message = said("{found} is set nowhere: the line exports nothing", found[1])
                     yield warn("outside_variables_are_set", message, Where(file, number), fix=f"export {name}={value}")
                     break

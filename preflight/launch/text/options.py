@@ -40,6 +40,12 @@ class Spec:
         fits = [option for option in (*self.valued, *self.flags) if option.startswith(name)]
         return fits[0] if len(fits) == 1 else ""
 
+    def meant(self, written: str) -> str:
+        """The option that is one slip away, "" where none is."""
+        name = written.lstrip("-").replace("-", "_")
+        near = difflib.get_close_matches(name, (*self.valued, *self.flags), n=1, cutoff=LIKE)
+        return near[0] if near and written.startswith("--") else ""
+
 
 @dataclass(frozen=True)
 class Parsed:
@@ -75,9 +81,12 @@ def parse_options(words: tuple[Word, ...], spec: Spec, marks: Marks) -> Parsed:
             place += 1
             continue
         name = spec.name(written)
-        before = options.get(name)
         if not name:
             unknown.append(word)
+            name = spec.meant(written)  # told by itself, and judged as it was meant
+        before = options.get(name)
+        if not name:
+            pass
         elif name in spec.flags:
             options[name] = Word(value if equals else "true", word.line)
         elif equals:
@@ -85,7 +94,7 @@ def parse_options(words: tuple[Word, ...], spec: Spec, marks: Marks) -> Parsed:
         elif place + 1 < len(words):
             place += 1
             options[name] = words[place]
-        if before is not None and before.text != options[name].text:
+        if name and before is not None and before.text != options[name].text:
             overruled.append((name, before, options[name]))
         place += 1
     return Parsed(options, words[place:], tuple(unknown), opaque, tuple(overruled))
@@ -142,8 +151,8 @@ class Reader:
     ) -> None:
         """What the parser of `tool` refuses: options of another launcher, misspelt ones, and those of the program."""
         for name, first, last in parsed.overruled:
-            values = self.marks.spelled(first.text), self.marks.spelled(last.text)
-            message = said("--{name} stands twice, as {first} and as {last}: the last one counts", name, *values)
+            value = self.marks.spelled(last.text)
+            message = said("--{name} stands twice: {value} counts, which stands last", name, value)
             places = (Where(self.marks.file, held.line) for held in (first, last))
             self.problems.append(warn("options_stand_once", message, *places, fix="Delete one."))
         # `others` has its names for those of other launchers, `known` all of its own, `families` how more of them begin
