@@ -30,6 +30,7 @@ from preflight.launch.rules import (
     agreement,
     counts,
     data,
+    names,
     needs,
     nodes,
     order,
@@ -42,7 +43,7 @@ from preflight.launch.rules import (
 from preflight.launch.rules.groups import groups
 from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
-from preflight.launch.slips import names, program, shell, unfilled
+from preflight.launch.slips import program, shell, unfilled
 from preflight.said import leaves, said
 from preflight.said.errors import UsageError
 from preflight.said.redact import without_secrets

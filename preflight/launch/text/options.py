@@ -10,7 +10,7 @@ from typing import Any
 
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Field, Sourced, Unknown
-from preflight.launch.plan import Hostfile, Slurm, fail, warn
+from preflight.launch.plan import Hostfile, Slurm, fail
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import Marks, is_known
 from preflight.launch.text.shell import Command, Word
@@ -58,14 +58,12 @@ class Parsed:
     rest: tuple[Word, ...]
     unknown: tuple[Word, ...]
     is_opaque: bool
-    overruled: tuple[tuple[str, Word, Word], ...] = ()  # an option that stands again later: its name, and both values
 
 
 def parse_options(words: tuple[Word, ...], spec: Spec, marks: Marks) -> Parsed:
     """The options up to the program."""
     options: dict[str, Word] = {}
     unknown: list[Word] = []
-    overruled: list[tuple[str, Word, Word]] = []
     opaque = False
     place = 0
     while place < len(words):
@@ -84,7 +82,6 @@ def parse_options(words: tuple[Word, ...], spec: Spec, marks: Marks) -> Parsed:
         if not name:
             unknown.append(word)
             name = spec.meant(written)  # told by itself, and judged as it was meant
-        before = options.get(name)
         if not name:
             pass
         elif name in spec.flags:
@@ -94,10 +91,8 @@ def parse_options(words: tuple[Word, ...], spec: Spec, marks: Marks) -> Parsed:
         elif place + 1 < len(words):
             place += 1
             options[name] = words[place]
-        if name and before is not None and before.text != options[name].text:
-            overruled.append((name, before, options[name]))
         place += 1
-    return Parsed(options, words[place:], tuple(unknown), opaque, tuple(overruled))
+    return Parsed(options, words[place:], tuple(unknown), opaque)
 
 
 def _may_be_options(expression: str, following: tuple[Word, ...]) -> bool:
@@ -150,11 +145,6 @@ class Reader:
         families: tuple[str, ...] = (),
     ) -> None:
         """What the parser of `tool` refuses: options of another launcher, misspelt ones, and those of the program."""
-        for name, first, last in parsed.overruled:
-            value = self.marks.spelled(last.text)
-            message = said("--{name} stands twice: {value} counts, which stands last", name, value)
-            places = (Where(self.marks.file, held.line) for held in (first, last))
-            self.problems.append(warn("options_stand_once", message, *places, fix="Delete one."))
         # `others` has its names for those of other launchers, `known` all of its own, `families` how more of them begin
         for word in parsed.unknown:
             written = word.plain.partition("=")[0]

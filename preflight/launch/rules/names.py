@@ -1,4 +1,4 @@
-"""Is a variable read or exported under another name than the one that is set? A misspelt name is an empty word."""
+"""Is a name in a script the one that was meant: of a variable that is read or exported, of an option?"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.knowledge.variables.judged import refused
 from preflight.knowledge.variables.names import LEVELS, ROWS
+from preflight.launch.fixes.pasted import command_at
 from preflight.launch.plan import LaunchFiles, warn
 from preflight.launch.reading.unset import COMMENT, SLURM, VARIABLE, is_set, sets_more
 from preflight.said import said
@@ -65,4 +66,28 @@ def exports_have_values(files: LaunchFiles) -> Iterable[Finding]:
                     break
 
 
-FILES_RULES = (variables_are_read_by_their_names, exports_have_values)
+PROGRAM_BEGINS = re.compile(r"\s(?:[^\s=]+\.py\b|-m\s|--module\b)")
+OPTION = re.compile(r"(?<!\S)--([A-Za-z][\w-]*)(?:=|\s+)(\S+)")
+
+
+def options_stand_once(files: LaunchFiles) -> Iterable[Finding]:
+    """The last of two counts, and the first was most likely meant for another; one from a variable is a default."""
+    for plan in files.plans:
+        lines = files.texts.get(plan.where.file, "").split("\n") if plan.command else []
+        numbers = sorted(command_at(lines, plan.where.line)) if lines else []
+        held: dict[str, tuple[str, int]] = {}
+        for number in numbers:
+            line = lines[number - 1]
+            end = PROGRAM_BEGINS.search(f" {line}")
+            for found in OPTION.finditer(line, 0, end.start() if end else len(line)):
+                name, value = found[1].replace("-", "_"), found[2]
+                before, first = held.setdefault(name, (value, number))
+                if before != value and name in plan.settings:
+                    message = said("--{name} stands twice: {value} counts, which stands last", name, value)
+                    places = (Where(plan.where.file, first), Where(plan.where.file, number))
+                    yield warn("options_stand_once", message, *places, fix="Delete one.")
+            if end:
+                break
+
+
+FILES_RULES = (variables_are_read_by_their_names, exports_have_values, options_stand_once)
