@@ -69,7 +69,7 @@ def every_machine_has_a_process(plan: Plan) -> Iterable[Finding]:
             world.value,
             nodes.value,
         )
-        yield fail("num_processes_divides", message, world.where, nodes.where)
+        yield fail("num_processes_divides", message, plan.where, world.where, nodes.where)
 
 
 def machines_are_counted(plan: Plan) -> Iterable[Finding]:

@@ -35,8 +35,9 @@ def rank_0_is_on_the_first_host(files: LaunchFiles) -> Iterable[Finding]:
         yield from address_is_of_the_first(plan, names, hostfile.file, where)
         exported = plan.environment.get("MASTER_ADDR")
         is_unread = plan.launcher.name == "deepspeed" and plan.master_address is None and len(names) > 1
-        is_none = isinstance(exported, Sourced) and (_is_elsewhere(exported.value, names) or wrong_with(exported.value))
-        if is_unread and isinstance(exported, Sourced) and is_none:
+        if not is_unread or not isinstance(exported, Sourced) or exported.value in names:
+            continue
+        if _is_elsewhere(exported.value, names) or wrong_with(exported.value):
             message = said(
                 "MASTER_ADDR={value} is none of the hosts of {file}, and DeepSpeed does not read it: the ranks meet at "
                 "{first}",
