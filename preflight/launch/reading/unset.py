@@ -31,6 +31,13 @@ EVERYWHERE = words(
     TF_CONFIG
     """
 )
+# Of these only an operator tells pods, and these kinds of Kubernetes have none: what is not in env is not there.
+OF_OPERATORS = words("MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK")
+KIND = re.compile(r"(?m)^\s*kind:\s*[\"']?(\w+)")
+WITHOUT_OPERATOR = frozenset(
+    words("Job JobSet StatefulSet Pod Deployment Service ConfigMap PersistentVolumeClaim Namespace Secret LocalQueue")
+)
+HANDS_ON = re.compile(r"\benvFrom:|batch\.volcano\.sh|\bsource\s|(?m:^\s*\.\s)")  # more than what env says
 # Of Grid Engine, whose names have no prefix: a job of Slurm has none of them.
 GRID_ENGINE = words("JOB_ID JOB_NAME NHOSTS NSLOTS NQUEUES PE_HOSTFILE SGE_TASK_ID SGE_O_WORKDIR")
 # Schedulers whose own variables are known one by one: another name of theirs is misspelt.
@@ -77,13 +84,16 @@ def with_unset(plan: Plan, texts: Mapping[str, str]) -> Plan:
     if sets_more(own, texts):
         return plan
     bare = [COMMENT.sub("", text) for text in texts.values()]
+    kinds = set(KIND.findall(own)) if "kubernetes" in plan.wraps and not HANDS_ON.search(own) else set()
+    given = OF_OPERATORS if kinds and kinds <= WITHOUT_OPERATOR else ()
     is_of_slurm = plan.slurm is not None and plan.slurm.has_directives
     found: dict[tuple[str, str], Unset] = {}
     for holds, value in _values(plan):
         for name in _names(value):
             is_argument_from_outside = holds == "argument" and not name.islower()
             is_known = name in GRID_ENGINE and not is_of_slurm
-            if not is_argument_from_outside and not is_known and not is_set(name, bare):
+            is_there = is_in(name, bare) if name in given else is_known or is_set(name, bare)
+            if not is_argument_from_outside and not is_there:
                 found.setdefault((name, holds), Unset(name, holds, value))
     return replace(plan, unset=tuple(found.values())) if found else plan
 
@@ -117,6 +127,11 @@ def is_set(name: str, texts: Iterable[str]) -> bool:
         return True
     if name in EVERYWHERE or OF_A_PLATFORM.fullmatch(name):
         return True
+    return is_in(name, texts)
+
+
+def is_in(name: str, texts: Iterable[str]) -> bool:
+    """Whether a line has its bare name, as one that sets it does."""
     bare = re.compile(rf"(?<![$\w{{(-]){re.escape(name)}\b")  # --nproc_per_node=4 sets no variable
     return any(bare.search(text) for text in texts)
 

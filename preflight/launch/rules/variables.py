@@ -305,6 +305,8 @@ def outside_variables_are_set(files: LaunchFiles) -> Iterable[Finding]:
             becomes = "the script stops there: unbound variable" if stops else _consequence(plan, unset)
             message = f"${unset.name} is set nowhere in these files; where nobody exports it on every node, {becomes}"
             fix = f"Set {unset.name} in a line above, or write ${{{unset.name}:?}} there: without it the script stops."
+            if "kubernetes" in plan.wraps:
+                fix = f"env: [{{name: {unset.name}, value: ...}}] in the container"
             yield warn("outside_variables_are_set", message, unset.where, fix=fix)
 
 

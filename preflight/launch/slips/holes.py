@@ -19,7 +19,7 @@ _NAME = re.compile(
 )
 _BARE = re.compile(r"(?:[A-Z]+[_-])?(?:ACCOUNT|PARTITION|PROJECT|QUEUE|QOS|RESERVATION)(?:_NAME|_ID|_HERE)?")
 _PATH = re.compile(
-    r"(?i)(?:^|/)(?:absolute[-_/]|full[-_/])?path[-_/]to(?:[-_/]|$)"
+    r"(?i)#{2,}[a-z][a-z _-]*#{2,}|(?:^|/)(?:absolute[-_/]|full[-_/])?path[-_/]to(?:[-_/]|$)"
     r"|(?:^|/)\[[a-z][a-z _-]{3,}\](?:/|$)|(?:^|/)(?:x{3,}|todo|fixme|placeholder)(?:/|$)"
 )
 

@@ -102,7 +102,7 @@ def files_are_filled_in(plan: Plan) -> Iterable[Finding]:
             )
 
 
-PATH = re.compile(r".*/|(?i:path[-_]to[-_])")
+PATH = re.compile(r".*/|(?i:path[-_]to[-_])|##")
 # Words of a vocabulary stand in angle brackets too, as <image> and <pad>: what is asked for has more than one part.
 ASKED = re.compile(r"<(?=[^<>]*[ _-]|your|path)[A-Za-z][\w ./-]*>", re.IGNORECASE)
 
