@@ -302,12 +302,19 @@ def outside_variables_are_set(files: LaunchFiles) -> Iterable[Finding]:
                 continue
             if plan.is_open:
                 continue  # all of it comes from outside, which is said of the whole start
+            numbers = [other for other in plan.unset if other.holds == "number"]
+            if unset.holds == "number" and any(other.holds == "address" for other in plan.unset):
+                continue  # told with the address: the same caller sets both, or nobody does
+            told = [unset, *(numbers if unset.holds == "address" else ())]
+            names = ", ".join(one.name for one in told)
+            more = ", ".join(f"${one.name}" for one in told[1:])
+            listed = f"${unset.name} (and {more})" if more else f"${unset.name}"
             becomes = "the script stops there: unbound variable" if stops else _consequence(plan, unset)
-            message = f"${unset.name} is set nowhere in these files; where nobody exports it on every node, {becomes}"
-            fix = f"Set {unset.name} in a line above, or write ${{{unset.name}:?}} there: without it the script stops."
+            message = f"{listed} is set nowhere in these files; where nobody exports it on every node, {becomes}"
+            fix = f"Set {names} in a line above, or write ${{{unset.name}:?}} there: without it the script stops."
             if "kubernetes" in plan.wraps:
                 fix = f"env: [{{name: {unset.name}, value: ...}}] in the container"
-            yield warn("outside_variables_are_set", message, unset.where, fix=fix)
+            yield warn("outside_variables_are_set", message, *(one.where for one in told), fix=fix)
 
 
 def _consequence(plan: Plan, unset: Unset) -> str:
