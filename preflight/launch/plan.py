@@ -57,7 +57,7 @@ class Unset:
     """A variable that a start reads, and that no given file, launcher, scheduler or platform sets."""
 
     name: str
-    holds: str  # what it is to say: "address", "number", "file", "argument"
+    holds: str  # what it is to say: "address", "number", "id", "file", "argument"
     value: Unknown
 
     @property

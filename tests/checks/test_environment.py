@@ -49,9 +49,9 @@ BROKEN = (
     ),
     Broken(
         "environment.variables_exist",
-        healthy().with_variables("node2", NCCL_BLOCKING_WAIT="1"),
+        healthy().with_variables("node2", NCCL_IB_CUDA_SUPPORT="1"),
         ("node2",),
-        "NCCL_BLOCKING_WAIT is no longer read since torch 2.2: TORCH_NCCL_BLOCKING_WAIT",
+        "NCCL_IB_CUDA_SUPPORT is no longer read since 2.4: NCCL_NET_GDR_LEVEL",
     ),
     Broken(
         "environment.variables_exist",

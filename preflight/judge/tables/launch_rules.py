@@ -83,6 +83,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "operator_finds_its_container": ("fail",),
     "options_are_known": ("fail",),
     "options_stand_before_the_program": ("fail",),
+    "options_stand_once": ("warn",),
     "outside_variables_are_set": ("fail", "warn"),
     "own_addresses_differ": ("fail",),
     "owner_accepts_it": ("fail",),

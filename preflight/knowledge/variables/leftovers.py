@@ -33,7 +33,7 @@ class Leftover:
     neighbour: str
     source: str
     needs_rdma: bool = False  # without RDMA there is nothing that it could switch off
-    but_for: str = ""  # a regular expression of the RDMA devices whose vendor asks for it
+    but_for: str = ""  # a regular expression of the RDMA devices whose vendor asks for it, or the GPUs that lack it
 
 
 LEFTOVERS = (
@@ -63,7 +63,8 @@ LEFTOVERS = (
         "INIT,NET",
         NCCL,
     ),
-    Leftover("NCCL_P2P_DISABLE", SWITCHED_ON, IDLE_NVLINK, "1", "0", NCCL),
+    # GeForce cards of the 40 series have neither NVLink nor peer access over PCIe.
+    Leftover("NCCL_P2P_DISABLE", SWITCHED_ON, IDLE_NVLINK, "1", "0", NCCL, but_for=r"(?i).*(?<!\d)40[6-9]0(?!\d)"),
     Leftover("NCCL_P2P_LEVEL", "(?i)LOC|0", IDLE_NVLINK, "LOC", "NVL", NCCL),
     Leftover(
         "NCCL_SHM_DISABLE", SWITCHED_ON, "ranks of a node talk over the network instead of memory", "1", "0", NCCL

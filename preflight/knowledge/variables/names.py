@@ -55,6 +55,7 @@ SUBSYSTEMS = some_of(
     *("INIT", "COLL", "P2P", "SHM", "NET", "GRAPH", "TUNING", "ENV", "ALLOC", "ALLOC_HOST", "CALL", "PROXY", "NVLS"),
     *("BOOTSTRAP", "REG", "PROFILE", "RAS", "DESTROY", "ALL"),
 )
+LEVELS = ("CRITICAL", "FATAL", "ERROR", "WARN", "WARNING", "INFO", "DEBUG", "NOTSET")  # of Python's logging
 LOG_LEVELS = ("VERSION", "WARN", "ATTN", "INFO", "ABORT", "TRACE")
 
 NCCL_ROWS = (
@@ -209,8 +210,9 @@ NCCL_ROWS = (
         source=NCCL_SOURCE,
     ),
     # What a manual or a thread may still mention, and no library reads any more.
-    Row("NCCL_MAX_NRINGS", POSITIVE, until="2.5: NCCL_MAX_NCHANNELS"),
-    Row("NCCL_MIN_NRINGS", POSITIVE, until="2.5: NCCL_MIN_NCHANNELS"),
+    # Old names that NCCL still takes for those of NCHANNELS (src/graph/connect.cc).
+    Row("NCCL_MAX_NRINGS", POSITIVE, source=NCCL_SOURCE),
+    Row("NCCL_MIN_NRINGS", POSITIVE, source=NCCL_SOURCE),
     Row("NCCL_RINGS", until="2.5: NCCL_GRAPH_FILE"),
     Row("NCCL_IB_GDR_LEVEL", LEVEL, until="2.4: NCCL_NET_GDR_LEVEL"),
     Row("NCCL_IB_CUDA_SUPPORT", until="2.4: NCCL_NET_GDR_LEVEL"),
@@ -262,10 +264,11 @@ TORCH_ROWS = (
         TORCH_SYMBOLIZE_MODE TORCH_XPU_ARCH_LIST TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL""",
         source=TORCH_DIST,
     ),
-    Row("NCCL_ASYNC_ERROR_HANDLING", whole(0, 3), until="torch 2.2: TORCH_NCCL_ASYNC_ERROR_HANDLING", source=TORCH),
-    Row("NCCL_BLOCKING_WAIT", FLAG, until="torch 2.2: TORCH_NCCL_BLOCKING_WAIT", source=TORCH),
-    Row("NCCL_DESYNC_DEBUG", FLAG, until="torch 2.2: TORCH_NCCL_DESYNC_DEBUG", source=TORCH),
-    Row("NCCL_ENABLE_TIMING", FLAG, until="torch 2.2: TORCH_NCCL_ENABLE_TIMING", source=TORCH),
+    # Old names that torch takes for those with TORCH_ in front, and says so in its log (ProcessGroupNCCL.hpp).
+    Row("NCCL_ASYNC_ERROR_HANDLING", whole(0, 3), source=TORCH),
+    Row("NCCL_BLOCKING_WAIT", FLAG, source=TORCH),
+    Row("NCCL_DESYNC_DEBUG", FLAG, source=TORCH),
+    Row("NCCL_ENABLE_TIMING", FLAG, source=TORCH),
     Row("GLOO_SOCKET_IFNAME", may_differ=True, source=TORCH_DIST),
     Row("TP_SOCKET_IFNAME", may_differ=True, source=TORCH_DIST),
     Row("GLOO_DEVICE_TRANSPORT", choice("TCP", "TCP_TLS", "UV", "IBVERBS"), must_agree=True, source=GLOO),

@@ -131,7 +131,9 @@ def _gone(before: Reading, finding: Finding, edits: Sequence[Edit], read: Read) 
     after = read(edited(before.files.texts, edits))
     if after is None or not holds(before, [finding], after):
         return None
-    return frozenset(map(_key, before.findings)) - frozenset(map(_key, after.findings))
+    left = {(one.check, place) for one in after.findings for place in one.where[:1]}  # with another number in it
+    stays = {_key(one) for one in before.findings if one.where and (one.check, one.where[0]) in left}
+    return (frozenset(map(_key, before.findings)) - stays - frozenset(map(_key, after.findings))) | {_key(finding)}
 
 
 def _one_fix_a_cause(found: list[Finding], held: dict[int, Proposal]) -> None:

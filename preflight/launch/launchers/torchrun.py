@@ -7,11 +7,12 @@ import shlex
 from collections.abc import Callable, Iterable
 
 from preflight.judge.ledger.findings import Finding
+from preflight.knowledge.variables.names import LEVELS
 from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.job import Job, Placement, Process, on_each_node, shared_variables
 from preflight.launch.launcher import Launcher
 from preflight.launch.layout import Layout, exports, file_name, variables
-from preflight.launch.plan import Plan, fail
+from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.options import Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
 from preflight.launch.traits import AgentOutput, FieldNames
@@ -142,6 +143,33 @@ def options_stand_before_the_program(plan: Plan) -> Iterable[Finding]:
     )
 
 
+def ports_are_read(plan: Plan) -> Iterable[Finding]:
+    """Beside an endpoint --master_port is not read: without a port of its own the endpoint has the one by default."""
+    port, endpoint = plan.settings.get("master_port"), plan.settings.get("rdzv_endpoint")
+    by_default = isinstance(plan.master_port, Sourced) and plan.master_port.origin == "tool"
+    if isinstance(port, Sourced) and isinstance(endpoint, Sourced) and by_default and not plan.is_opaque:
+        default = str(plan.master_port.value) if isinstance(plan.master_port, Sourced) else ""
+        if port.value != default:
+            message = said(
+                "--master_port {port} is not read beside --rdzv_endpoint: the store listens at {default}",
+                port.value,
+                default,
+            )
+            yield warn(
+                "settings_have_an_effect", message, port.where, fix=f"--rdzv_endpoint={endpoint.value}:{port.value}"
+            )
+
+
+def log_level_is_one(plan: Plan) -> Iterable[Finding]:
+    """torch's agent hands LOGLEVEL to Python's logging as it stands, which knows its levels in capitals alone."""
+    level = plan.environment.get("LOGLEVEL")
+    if isinstance(level, Sourced) and level.value.strip() not in LEVELS:
+        message = said("LOGLEVEL={level!r} is no level of Python's logging: torchrun stops", level.value)
+        right = level.value.strip().upper()
+        fix = f"LOGLEVEL={right if right in LEVELS else 'INFO'}"
+        yield fail("variables_have_values_that_count", message, level.where, fix=fix)
+
+
 def _nodes(reader: Reader, word: Word | None, *, is_opaque: bool) -> tuple[Field[int], Field[int]]:
     """``N`` or ``MIN:MAX`` -> both ends; torchrun's default is one node."""
     if word is None:
@@ -265,5 +293,5 @@ TORCHRUN = Launcher(
     start=on_each_node(start_agent),
     blames=AGENT,
     kept_options=kept_options,
-    rules=(options_stand_before_the_program,),
+    rules=(options_stand_before_the_program, ports_are_read, log_level_is_one),
 )

@@ -48,7 +48,35 @@ SERVED = {
 }
 
 
-def version_is_served(document: Located, file: str) -> list[Finding]:
+# Where the specification of each describes its pods; a template of its own, as a Job has one, none of them has.
+PODS_OF = {
+    "PyTorchJob": "pytorchReplicaSpecs",
+    "MPIJob": "mpiReplicaSpecs",
+    "JobSet": "replicatedJobs",
+    "LeaderWorkerSet": "leaderWorkerTemplate",
+    "RayCluster": "workerGroupSpecs",
+    "RayJob": "rayClusterSpec",
+}
+
+
+def is_of_its_kind(document: Located, file: str) -> list[Finding]:
+    """Whether an object of this kind looks as the API of its version has it."""
+    return _version_is_served(document, file) or _pods_are_described(document, file)
+
+
+def _pods_are_described(document: Located, file: str) -> list[Finding]:
+    """A field that the kind does not have is refused: kubectl sends a manifest to be checked strictly."""
+    kind, template = document.get("kind"), document.get("spec", "template")
+    own = PODS_OF.get(str(kind.value), "") if kind is not None else ""
+    if kind is None or template is None or not own or document.get("spec", own) is not None:
+        return []
+    message = said(
+        "{kind} has no spec.template, its pods are those of spec.{own}: the cluster refuses it", kind.value, own
+    )
+    return [fail("manifest_is_accepted", message, Where(file, template.line))]
+
+
+def _version_is_served(document: Located, file: str) -> list[Finding]:
     """An object of an API version that nothing serves is refused, whatever stands in it."""
     kind, given = document.get("kind"), document.get("apiVersion")
     served = SERVED.get(str(kind.value), ()) if kind is not None else ()

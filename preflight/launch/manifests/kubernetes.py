@@ -51,7 +51,7 @@ def read(documents: list[Located], file: str) -> tuple[list[Plan], list[Skip], l
         if name in KINDS:
             found, more = KINDS[name](document, documents, file)
             plans.extend(found)
-            problems.extend([*more, *admission.version_is_served(document, file), *admission.types_fit(document, file)])
+            problems.extend([*more, *admission.is_of_its_kind(document, file), *admission.types_fit(document, file)])
             if any(plan.spans_nodes for plan in found):
                 problems.extend(policies.between_pods(documents, document, file))
     if not any(name in KINDS for name in seen):

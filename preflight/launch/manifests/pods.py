@@ -88,7 +88,10 @@ def numbered_alike(plan: Plan, index: str) -> list[Finding]:
         if place is not plan.where and rank is not None
         else said("no {option}", option)
     )
-    message = said("{how}, and nothing gives the {what}s a node rank: every {what} becomes node 0", how, what)
+    number = rank.value if place is not plan.where and rank is not None else 0
+    message = said(
+        "{how}, and nothing gives the {what}s a node rank: every {what} becomes node {number}", how, what, number
+    )
     fix = f"{option}=${index}" if index.isupper() else f"{option}={index}"
     return [fail("static_rendezvous_has_node_ranks", message, place, fix=fix)]
 

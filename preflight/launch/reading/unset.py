@@ -27,10 +27,19 @@ EVERYWHERE = words(
     HOME USER LOGNAME PWD OLDPWD SHELL PATH HOSTNAME HOSTTYPE OSTYPE UID EUID PPID RANDOM SRANDOM SECONDS EPOCHSECONDS
     EPOCHREALTIME LINENO BASH_SOURCE BASHPID TMPDIR TERM LANG DISPLAY IFS OPTARG OPTIND REPLY SHLVL FUNCNAME PYTHONPATH
     LD_LIBRARY_PATH VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV CUDA_HOME CUDA_VISIBLE_DEVICES MASTER_ADDR MASTER_PORT
-    RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK JOB_COMPLETION_INDEX JOB_ID JOB_NAME NHOSTS NSLOTS
-    NQUEUES PE_HOSTFILE SGE_TASK_ID SGE_O_WORKDIR AIP_MODEL_DIR CLUSTER_SPEC TF_CONFIG
+    RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK JOB_COMPLETION_INDEX AIP_MODEL_DIR CLUSTER_SPEC
+    TF_CONFIG
     """
 )
+# Of these only an operator tells pods, and these kinds of Kubernetes have none: what is not in env is not there.
+OF_OPERATORS = words("MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK")
+KIND = re.compile(r"(?m)^\s*kind:\s*[\"']?(\w+)")
+WITHOUT_OPERATOR = frozenset(
+    words("Job JobSet StatefulSet Pod Deployment Service ConfigMap PersistentVolumeClaim Namespace Secret LocalQueue")
+)
+HANDS_ON = re.compile(r"\benvFrom:|batch\.volcano\.sh|\bsource\s|(?m:^\s*\.\s)")  # more than what env says
+# Of Grid Engine, whose names have no prefix: a job of Slurm has none of them.
+GRID_ENGINE = words("JOB_ID JOB_NAME NHOSTS NSLOTS NQUEUES PE_HOSTFILE SGE_TASK_ID SGE_O_WORKDIR")
 # Schedulers whose own variables are known one by one: another name of theirs is misspelt.
 SLURM = words(
     """
@@ -72,14 +81,19 @@ def with_unset(plan: Plan, texts: Mapping[str, str]) -> Plan:
     if plan.is_opaque or plan.launcher.name in ("k8s", "kubernetes"):
         return plan
     own = texts.get(plan.where.file, "")
-    if _sets_more(own, texts):
+    if sets_more(own, texts):
         return plan
     bare = [COMMENT.sub("", text) for text in texts.values()]
+    kinds = set(KIND.findall(own)) if "kubernetes" in plan.wraps and not HANDS_ON.search(own) else set()
+    given = OF_OPERATORS if kinds and kinds <= WITHOUT_OPERATOR else ()
+    is_of_slurm = plan.slurm is not None and plan.slurm.has_directives
     found: dict[tuple[str, str], Unset] = {}
     for holds, value in _values(plan):
         for name in _names(value):
             is_argument_from_outside = holds == "argument" and not name.islower()
-            if not is_argument_from_outside and not _is_set(name, bare):
+            is_known = name in GRID_ENGINE and not is_of_slurm
+            is_there = is_in(name, bare) if name in given else is_known or is_set(name, bare)
+            if not is_argument_from_outside and not is_there:
                 found.setdefault((name, holds), Unset(name, holds, value))
     return replace(plan, unset=tuple(found.values())) if found else plan
 
@@ -91,6 +105,7 @@ def _values(plan: Plan) -> Iterator[tuple[str, Unknown]]:
     for holds, values in (
         ("address", (plan.master_address,)),
         ("number", numbers),
+        ("id", (plan.rendezvous_id,)),
         ("file", files),
         ("argument", plan.arguments),
     ):
@@ -105,18 +120,23 @@ def _names(value: Unknown) -> list[str]:
     return [name for name in names if not name.isdigit() and len(name) > 1]
 
 
-def _is_set(name: str, texts: Iterable[str]) -> bool:
+def is_set(name: str, texts: Iterable[str]) -> bool:
     """Whether something sets it: a platform that is known for it, or a line of a given file that has its bare name."""
     prefix, _, rest = name.partition("_")
     if prefix in EXACT and rest in EXACT[prefix]:
         return True
     if name in EVERYWHERE or OF_A_PLATFORM.fullmatch(name):
         return True
-    bare = re.compile(rf"(?<![$\w{{(]){re.escape(name)}\b")
+    return is_in(name, texts)
+
+
+def is_in(name: str, texts: Iterable[str]) -> bool:
+    """Whether a line has its bare name, as one that sets it does."""
+    bare = re.compile(rf"(?<![$\w{{(-]){re.escape(name)}\b")  # --nproc_per_node=4 sets no variable
     return any(bare.search(text) for text in texts)
 
 
-def _sets_more(text: str, texts: Mapping[str, str]) -> bool:
+def sets_more(text: str, texts: Mapping[str, str]) -> bool:
     """Whether the script reads settings from a place that is not given."""
     given = {name.rpartition("/")[2] for name in texts}
     for found in SETS_MORE.finditer(COMMENT.sub("", text)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -166,6 +167,11 @@ def exports_agree(group: Group) -> Iterable[Finding]:
         )
 
 
+def _lies_elsewhere(program: str) -> bool:
+    """Whether where it lies depends on the folder that it is started from, or on nothing."""
+    return os.path.isabs(program) or program.startswith("..")
+
+
 def programs_agree(group: Group) -> Iterable[Finding]:
     """Nodes that run different programs or arguments wait for each other's collectives."""
     if not group.is_set:
@@ -173,6 +179,8 @@ def programs_agree(group: Group) -> Iterable[Finding]:
     programs = {found.value for plan in group.plans if isinstance(found := plan.program, Sourced)}
     where = [plan.program.where for plan in group.plans if plan.program is not None]
     if len(programs) > 1 and len({NODE_NUMBER.sub("", program) for program in programs}) > 1:
+        if len(set(map(os.path.basename, programs))) == 1 and any(map(_lies_elsewhere, programs)):
+            return  # ../train.py of one folder, and /home/me/train.py: the same for all that the files say
         yield warn(
             "programs_agree", said("the nodes run different programs: {programs}", ", ".join(sorted(programs))), *where
         )

@@ -41,22 +41,28 @@ def nodes_start_side_by_side(script: ScriptFile) -> Iterable[Finding]:
             )
             yield fail("every_node_is_started", message, plan.where, fix=said("xargs -P {nodes}", nodes))
             return
-    here = [plan for plan in numbered(waiting) if not plan.wraps & {"srun", "mpirun", "pdsh", "clush", "kubectl"}]
-    here = [plan for plan in here if not {"docker", "service"} <= plan.wraps]  # a swarm runs it, nobody waits
-    meeting = {(firm(plan.master_address), firm(plan.master_port)) for plan in here}
-    if len(here) > 1 and len(meeting) == 1 and here[0].loop == "":
-        message = said(
-            "the script waits here for node {firm}, which waits for node {firm2}",
-            firm(here[0].node_rank),
-            firm(here[1].node_rank),
-        )
-        yield fail(
-            "every_node_is_started",
-            said("{message}: that is started only when this has ended", message),
-            here[0].where,
-            here[1].where,
-            fix="& behind the command, and `wait` at the end",
-        )
+    yield from _one_after_the_other(waiting)
+
+
+def _one_after_the_other(waiting: Iterable[Plan]) -> Iterable[Finding]:
+    """Nodes of one job, which meet at one address, in lines of a script that waits for each of them."""
+    starters = {"srun", "mpirun", "pdsh", "clush", "kubectl"}
+    jobs: dict[tuple[object, ...], list[Plan]] = {}
+    for plan in waiting:
+        is_a_swarms = {"docker", "service"} <= plan.wraps  # that runs it, and nobody waits
+        if not plan.wraps & starters and not is_a_swarms:
+            jobs.setdefault((firm(plan.master_address), firm(plan.master_port)), []).append(plan)
+    for job in map(numbered, jobs.values()):
+        if job and not job[0].loop:
+            first, second = firm(job[0].node_rank), firm(job[1].node_rank)
+            message = said("the script waits here for node {firm}, which waits for node {firm2}", first, second)
+            yield fail(
+                "every_node_is_started",
+                said("{message}: that is started only when this has ended", message),
+                job[0].where,
+                job[1].where,
+                fix="& behind the command, and `wait` at the end",
+            )
 
 
 def _at_once(wrapper: tuple[str, ...]) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
@@ -26,13 +26,16 @@ OF_RDMA = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL
 # What DeepSpeed's runner hands to the other nodes; .deepspeed_env brings the rest.
 EXPORTED = ("MLFLOW", "PYTHON", "MV2", "UCX", "NCCL")
 STEERING = re.compile(r"TORCH\w*|(GLOO|CUDA|HF|TRANSFORMERS|OMP|WANDB|DS|TRITON|FI|UCX)_\w*|LD_LIBRARY_PATH")
+ASKED = ("gres", "gpus", "gpus_per_node", "gpus_per_task", "constraint", "nodelist", "partition")  # may name the GPUs
 MEETING = ("MASTER_ADDR", "MASTER_PORT")
 NEEDED = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 
 
 def in_plans(plan: Plan) -> Iterable[Finding]:
     """The variables that a plan's command sees."""
-    yield from _judged(plan.environment, several=plan.has_peers)
+    asked = (plan.slurm.options.get(name) for name in ASKED) if plan.slurm is not None else ()
+    gpus = [str(held.value) for held in asked if isinstance(held, Sourced)]
+    yield from _judged(plan.environment, several=plan.has_peers, gpus=gpus)
 
 
 def in_files(files: LaunchFiles) -> Iterable[Finding]:
@@ -41,7 +44,7 @@ def in_files(files: LaunchFiles) -> Iterable[Finding]:
         yield from _judged(variables, several=True)
 
 
-def _judged(variables: Mapping[str, Field[str]], *, several: bool) -> Iterable[Finding]:
+def _judged(variables: Mapping[str, Field[str]], *, several: bool, gpus: Collection[str] = ()) -> Iterable[Finding]:
     """What the checks of a live run say of the same variables, where the file alone decides it, and of slips in it."""
     has_rdma = _tells_of_rdma(variables)
     family = value_of(variables.get("NCCL_SOCKET_FAMILY")) or ""
@@ -50,7 +53,7 @@ def _judged(variables: Mapping[str, Field[str]], *, several: bool) -> Iterable[F
             continue
         yield from _existing(name, value)
         yield from _possible(name, value)
-        yield from _left(name, value, has_rdma=has_rdma)
+        yield from _left(name, value, has_rdma=has_rdma, gpus=gpus)
         if name in ("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA") and re.search(r"\s", value.value.strip()):
             message = said("{name}={value!r}: NCCL keeps blanks, and no device has one in its name", name, value.value)
             fix = f"{name}={re.sub(r'[ ,]+', ',', value.value.strip())}"
@@ -82,9 +85,9 @@ def _possible(name: str, value: Sourced[str]) -> Iterable[Finding]:
         yield tell("variables_have_values_that_count", refused, value.where, fix=fix)
 
 
-def _left(name: str, value: Sourced[str], *, has_rdma: bool) -> Iterable[Finding]:
+def _left(name: str, value: Sourced[str], *, has_rdma: bool, gpus: Collection[str]) -> Iterable[Finding]:
     """A variable left over from troubleshooting."""
-    words = leftovers.leftover(name, value.value, has_rdma=has_rdma)
+    words = leftovers.leftover(name, value.value, has_rdma=has_rdma, devices=gpus)
     if words:
         rule = "cuda_launches_do_not_block" if name == "CUDA_LAUNCH_BLOCKING" else "nccl_variables_are_safe"
         yield warn(rule, words, value.where, fix=said("unset {name}", name))
@@ -287,7 +290,7 @@ def outside_variables_are_set(files: LaunchFiles) -> Iterable[Finding]:
         text = files.texts.get(plan.where.file, "")
         stops = STOPS_UNSET.search(text) is not None
         for unset in plan.unset:
-            if unset.holds == "address" and not plan.may_span_nodes:
+            if unset.holds in ("address", "id") and not plan.may_span_nodes:
                 continue
             others = [name for name in SET.findall(text) if DIGIT.sub("", name) != DIGIT.sub("", unset.name)]
             near = difflib.get_close_matches(unset.name, others, n=1, cutoff=LIKE)
@@ -299,10 +302,19 @@ def outside_variables_are_set(files: LaunchFiles) -> Iterable[Finding]:
                 continue
             if plan.is_open:
                 continue  # all of it comes from outside, which is said of the whole start
+            numbers = [other for other in plan.unset if other.holds == "number"]
+            if unset.holds == "number" and any(other.holds == "address" for other in plan.unset):
+                continue  # told with the address: the same caller sets both, or nobody does
+            told = [unset, *(numbers if unset.holds == "address" else ())]
+            names = ", ".join(one.name for one in told)
+            more = ", ".join(f"${one.name}" for one in told[1:])
+            listed = f"${unset.name} (and {more})" if more else f"${unset.name}"
             becomes = "the script stops there: unbound variable" if stops else _consequence(plan, unset)
-            message = f"${unset.name} is set nowhere in these files; where nobody exports it on every node, {becomes}"
-            fix = f"Set {unset.name} in a line above, or write ${{{unset.name}:?}} there: without it the script stops."
-            yield warn("outside_variables_are_set", message, unset.where, fix=fix)
+            message = f"{listed} is set nowhere in these files; where nobody exports it on every node, {becomes}"
+            fix = f"Set {names} in a line above, or write ${{{unset.name}:?}} there: without it the script stops."
+            if "kubernetes" in plan.wraps:
+                fix = f"env: [{{name: {unset.name}, value: ...}}] in the container"
+            yield warn("outside_variables_are_set", message, *(one.where for one in told), fix=fix)
 
 
 def _consequence(plan: Plan, unset: Unset) -> str:
@@ -310,6 +322,8 @@ def _consequence(plan: Plan, unset: Unset) -> str:
         is_torch = plan.launcher.rendezvous_gives_ranks and value_of(plan.rendezvous) != "env"
         empty = "torch takes the empty address for localhost" if is_torch else "the address of rank 0 is empty"
         return said("{empty}, and every node waits for itself", empty)
+    if unset.holds == "id":
+        return said("{name} makes up an id of its own on every node, and none meets another", plan.launcher.name)
     if unset.holds == "number":
         return said("{name} gets no number there and stops, or takes its own default on every node", plan.launcher.name)
     return "the program gets an empty word, or takes the next option for it"

@@ -6,6 +6,7 @@ import re
 
 _NAMES = "account|email|e-mail|group|home|id|image|name|org|partition|password|prof|project|queue|registry|team|user"
 ANGLED = re.compile(r"<[A-Za-z][\w .:-]*>")
+_BRACED = re.compile(r"\{[A-Za-z][\w .:-]*\}")
 _ASKED = re.compile(
     rf"(?i)(?<![a-z])your(?![a-z])|(?<![a-z])your[-_]?(?:{_NAMES})"
     r"|(?<![a-z])(?:change|replace|fill|edit)[-_ ]?(?:me|this|in)(?![a-z])"
@@ -18,14 +19,16 @@ _NAME = re.compile(
 )
 _BARE = re.compile(r"(?:[A-Z]+[_-])?(?:ACCOUNT|PARTITION|PROJECT|QUEUE|QOS|RESERVATION)(?:_NAME|_ID|_HERE)?")
 _PATH = re.compile(
-    r"(?i)(?:^|/)(?:absolute[-_/]|full[-_/])?path[-_/]to(?:[-_/]|$)"
+    r"(?i)#{2,}[a-z][a-z _-]*#{2,}|(?:^|/)(?:absolute[-_/]|full[-_/])?path[-_/]to(?:[-_/]|$)"
     r"|(?:^|/)\[[a-z][a-z _-]{3,}\](?:/|$)|(?:^|/)(?:x{3,}|todo|fixme|placeholder)(?:/|$)"
 )
 
 
 def is_unfilled_name(text: str) -> bool:
     """Whether a name, as of an account, a partition or an image, is a placeholder."""
-    return any(pattern.search(text) for pattern in (ANGLED, _ASKED, _NAME)) or _BARE.fullmatch(text) is not None
+    return any(pattern.search(text) for pattern in (ANGLED, _ASKED, _NAME)) or any(
+        pattern.fullmatch(text) for pattern in (_BARE, _BRACED)
+    )
 
 
 def is_unfilled_path(text: str) -> bool:

@@ -38,7 +38,7 @@ def directives_are_filled_in(files: LaunchFiles) -> Iterable[Finding]:
                     break
                 continue
             option, value, where = found["option"], found["value"].strip("\"'"), Where(file, number)
-            if "<" in value or "{" in value:  # told with the form of the script
+            if "<" in value or ("{" in value and option not in MAIL):  # told with the form of the script
                 continue
             fix = said("The value in the place of {value}.", value)
             if option in NAMES and is_unfilled_name(value):
@@ -102,6 +102,7 @@ def files_are_filled_in(plan: Plan) -> Iterable[Finding]:
             )
 
 
+PATH = re.compile(r".*/|(?i:path[-_]to[-_])|##")
 # Words of a vocabulary stand in angle brackets too, as <image> and <pad>: what is asked for has more than one part.
 ASKED = re.compile(r"<(?=[^<>]*[ _-]|your|path)[A-Za-z][\w ./-]*>", re.IGNORECASE)
 
@@ -119,7 +120,7 @@ def arguments_are_filled_in(files: LaunchFiles) -> Iterable[Finding]:
             value: one.where
             for value, one in held
             if (ASKED.match(value) and not IN_A_TEXT.search(value) and not _is_bare(value, files, plan))
-            or ("/" in value and "<" not in value and is_unfilled_path(value))
+            or (PATH.match(value) and "<" not in value and is_unfilled_path(value))
         }
         if empty:
             message = said("{values} was never filled in: the program gets it as it stands", ", ".join(empty))

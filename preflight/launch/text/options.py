@@ -40,6 +40,12 @@ class Spec:
         fits = [option for option in (*self.valued, *self.flags) if option.startswith(name)]
         return fits[0] if len(fits) == 1 else ""
 
+    def meant(self, written: str) -> str:
+        """The option that is one slip away, "" where none is."""
+        name = written.lstrip("-").replace("-", "_")
+        near = difflib.get_close_matches(name, (*self.valued, *self.flags), n=1, cutoff=LIKE)
+        return near[0] if near and written.startswith("--") else ""
+
 
 @dataclass(frozen=True)
 class Parsed:
@@ -75,6 +81,9 @@ def parse_options(words: tuple[Word, ...], spec: Spec, marks: Marks) -> Parsed:
         name = spec.name(written)
         if not name:
             unknown.append(word)
+            name = spec.meant(written)  # told by itself, and judged as it was meant
+        if not name:
+            pass
         elif name in spec.flags:
             options[name] = Word(value if equals else "true", word.line)
         elif equals:

@@ -51,8 +51,9 @@ def test_names_of_others_are_left_alone(name):
     ("name", "nccl", "torch", "words"),
     [
         ("NCCL_ASYNC_ERROR_HANDLING", "2.18.1", "2.1.0", ""),
-        ("NCCL_ASYNC_ERROR_HANDLING", "2.18.1", "2.2.0", "no longer read since torch 2.2"),
-        ("NCCL_MAX_NRINGS", "none", "none", "no longer read since 2.5"),
+        ("NCCL_ASYNC_ERROR_HANDLING", "2.18.1", "2.2.0", ""),
+        ("NCCL_MAX_NRINGS", "none", "none", ""),
+        ("NCCL_RINGS", "none", "none", "no longer read since 2.5"),
         ("TORCH_FR_BUFFER_SIZE", "2.27", "2.6.0+cu124", "not read by torch 2.6.0+cu124, but since 2.9"),
         ("NCCL_CONF_FILE", "none", "2.13.0", ""),
         ("NCCL_CONF_FILE", "2.22.3", "2.13.0", "not read by NCCL 2.22.3, but since 2.23"),

@@ -40,7 +40,7 @@ def test_a_static_rendezvous_wants_node_ranks():
     """Without --node_rank both nodes are node 0; c10d hands ranks out."""
     without = torchrun().replace("--node_rank=0", "")
     assert failed({"n.sh": without}) == ["static_rendezvous_has_node_ranks"]
-    c10d = without.replace("--master_addr=10.0.0.1", "--rdzv_backend=c10d --rdzv_endpoint=10.0.0.1 --rdzv_id=1")
+    c10d = without.replace("--master_addr=10.0.0.1", "--rdzv_backend=c10d --rdzv_endpoint=10.0.0.1:29500 --rdzv_id=1")
     assert rules({"n.sh": c10d}) == []
 
 

@@ -56,6 +56,22 @@ def processes_divide(plan: Plan) -> Iterable[Finding]:
         )
 
 
+def every_machine_has_a_process(plan: Plan) -> Iterable[Finding]:
+    """num_processes counts those of all machines; where the file with num_machines is not there, srun tells of them."""
+    world, nodes = plan.world_size, plan.slurm.number("nodes") if plan.slurm is not None else None
+    is_started_on_all = "srun" in plan.wraps and not plan.is_one_step and plan.node_rank is not None
+    if not is_started_on_all or isinstance(plan.nodes, Sourced) or not isinstance(world, Sourced):
+        return
+    if isinstance(nodes, Sourced) and world.value < nodes.value:
+        message = said(
+            "num_processes {value} counts the processes of all machines, and srun starts accelerate on {nodes}: "
+            "fewer than one for each",
+            world.value,
+            nodes.value,
+        )
+        yield fail("num_processes_divides", message, plan.where, world.where, nodes.where)
+
+
 def machines_are_counted(plan: Plan) -> Iterable[Finding]:
     """A file meant for several machines without num_machines: accelerate takes 1, and every machine trains alone."""
     nodes = plan.nodes
@@ -292,6 +308,7 @@ OPTION_SINCE = {
 RULES = (
     address_is_given,
     processes_divide,
+    every_machine_has_a_process,
     machines_are_counted,
     processes_are_given,
     cpu_is_no_world_of_one,

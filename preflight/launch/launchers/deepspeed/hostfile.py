@@ -30,8 +30,22 @@ def rank_0_is_on_the_first_host(files: LaunchFiles) -> Iterable[Finding]:
         if hostfile is None or (plan.start == "each node" and "no_ssh" in plan.settings):
             continue
         include, exclude = (value_of(plan.settings.get(name)) for name in ("include", "exclude"))
-        names = [host.name for host in chosen(hostfile, include, exclude, plan.where)[0]]
-        yield from address_is_of_the_first(plan, names, hostfile.file, Where(hostfile.file, 1))
+        names = [host.name.rpartition("@")[2] for host in chosen(hostfile, include, exclude, plan.where)[0]]
+        where = Where(hostfile.file, 1)
+        yield from address_is_of_the_first(plan, names, hostfile.file, where)
+        exported = plan.environment.get("MASTER_ADDR")
+        is_unread = plan.launcher.name == "deepspeed" and plan.master_address is None and len(names) > 1
+        if not is_unread or not isinstance(exported, Sourced) or exported.value in names:
+            continue
+        if _is_elsewhere(exported.value, names) or wrong_with(exported.value):
+            message = said(
+                "MASTER_ADDR={value} is none of the hosts of {file}, and DeepSpeed does not read it: the ranks meet at "
+                "{first}",
+                exported.value,
+                hostfile.file,
+                names[0],
+            )
+            yield warn("settings_have_an_effect", message, exported.where, where, fix="unset MASTER_ADDR")
 
 
 def address_is_of_the_first(plan: Plan, names: list[str], listed: str, where: Where) -> Iterable[Finding]:

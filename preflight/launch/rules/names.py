@@ -1,0 +1,93 @@
+"""Is a name in a script the one that was meant: of a variable that is read or exported, of an option?"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+from preflight.judge.ledger.findings import Finding, Where
+from preflight.knowledge.variables.judged import refused
+from preflight.knowledge.variables.names import LEVELS, ROWS
+from preflight.launch.fixes.pasted import command_at
+from preflight.launch.plan import LaunchFiles, warn
+from preflight.launch.reading.unset import COMMENT, SLURM, VARIABLE, is_set, sets_more
+from preflight.said import said
+
+LIKE = 0.9  # of two names from which on one is the other misspelt
+DIGITS = re.compile(r"\d+")  # node1_ip and node2_ip are two names
+SET = re.compile(r"(?m)^\s*(?:export\s+|local\s+|declare\s+(?:-\w+\s+)*)?([A-Za-z_]\w*)\+?=")
+OF_SLURM = "SLURM_"
+EXPORTED = re.compile(r"\s*export\s+([A-Za-z_]\w*)\s*(?:#.*)?")
+
+
+def variables_are_read_by_their_names(files: LaunchFiles) -> Iterable[Finding]:
+    """`$nodes_arrays` where the script sets nodes_array, `$SLURM_JOB_NODELIS`: an empty word, and nobody says so."""
+    bare = [COMMENT.sub(r"\1", text) for text in files.texts.values()]
+    for file, text in files.script_texts.items():
+        told = {unset.name for plan in files.plans for unset in plan.unset}
+        own = [] if sets_more(text, files.texts) else SET.findall(text)
+        for number, line in enumerate(text.split("\n"), start=1):
+            for found in VARIABLE.finditer(COMMENT.sub(r"\1", line)):
+                name = found[1] or found[2] or found[3]
+                meant = "" if name in told or is_set(name, bare) or _may_be_empty(name, text) else _meant(name, own)
+                told.add(name)
+                if meant:
+                    message = said("${name} is set nowhere, and ${meant} is: the word is empty", name, meant)
+                    yield warn("outside_variables_are_set", message, Where(file, number), fix=f"${meant}")
+
+
+def _meant(name: str, own: Iterable[str]) -> str:
+    """The name that is one slip away: of what the script sets, or of what Slurm does."""
+    if name.startswith(OF_SLURM):
+        near = difflib.get_close_matches(name.removeprefix(OF_SLURM), SLURM, n=1, cutoff=LIKE)
+        return f"{OF_SLURM}{near[0]}" if near else ""
+    others = [other for other in own if DIGITS.sub("", other) != DIGITS.sub("", name)]
+    return next(iter(difflib.get_close_matches(name, others, n=1, cutoff=LIKE)), "")
+
+
+def _may_be_empty(name: str, text: str) -> bool:
+    """Whether the script reckons with it being empty: it has a default there, or is asked for."""
+    return re.search(rf"\$\{{{name}:?[-+=?]|-[znv]\s+[\"']?\$?\{{?{name}\b", text) is not None
+
+
+def exports_have_values(files: LaunchFiles) -> Iterable[Finding]:
+    """`export NCCL_DEBUG_INFO` for `export NCCL_DEBUG=INFO` exports a variable that nobody has."""
+    for file, text in files.script_texts.items():
+        for number, line in enumerate(text.split("\n"), start=1):
+            found = EXPORTED.fullmatch(line)
+            if found is None or found[1] in ROWS or len(re.findall(rf"\b{found[1]}\b", text)) > 1:
+                continue
+            for name in (*ROWS, "LOGLEVEL"):
+                value = found[1].removeprefix(f"{name}_")
+                if value != found[1] and (value in LEVELS if name == "LOGLEVEL" else not refused(name, value)):
+                    message = said("{found} is set nowhere: the line exports nothing", found[1])
+                    yield warn("outside_variables_are_set", message, Where(file, number), fix=f"export {name}={value}")
+                    break
+
+
+PROGRAM_BEGINS = re.compile(r"\s(?:[^\s=]+\.py\b|-m\s|--module\b)")
+OPTION = re.compile(r"(?<!\S)--([A-Za-z][\w-]*)(?:=|\s+)(\S+)")
+
+
+def options_stand_once(files: LaunchFiles) -> Iterable[Finding]:
+    """The last of two counts, and the first was most likely meant for another; one from a variable is a default."""
+    for plan in files.plans:
+        lines = files.texts.get(plan.where.file, "").split("\n") if plan.command else []
+        numbers = sorted(command_at(lines, plan.where.line)) if lines else []
+        held: dict[str, tuple[str, int]] = {}
+        for number in numbers:
+            line = lines[number - 1]
+            end = PROGRAM_BEGINS.search(f" {line}")
+            for found in OPTION.finditer(line, 0, end.start() if end else len(line)):
+                name, value = found[1].replace("-", "_"), found[2]
+                before, first = held.setdefault(name, (value, number))
+                if before != value and name in plan.settings:
+                    message = said("--{name} stands twice: {value} counts, which stands last", name, value)
+                    places = (Where(plan.where.file, first), Where(plan.where.file, number))
+                    yield warn("options_stand_once", message, *places, fix="Delete one.")
+            if end:
+                break
+
+
+FILES_RULES = (variables_are_read_by_their_names, exports_have_values, options_stand_once)
