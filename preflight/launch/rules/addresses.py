@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding
-from preflight.launch.address import is_loopback, wrong_with
+from preflight.launch.address import in_brackets, is_loopback, wrong_with
 from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.launchers import row_of
 from preflight.launch.plan import Plan, fail, warn
@@ -30,6 +30,9 @@ def address_is_an_address(plan: Plan) -> Iterable[Finding]:
         fix = said("{address}: <address of rank 0's node, as `ip -4 addr` prints it there>", plan.field_names.address)
         if "@" in address.value:
             fix = address.value.rpartition("@")[2]
+        bracketed = in_brackets(address.value)
+        if bracketed:
+            fix = bracketed if "rdzv_endpoint" in plan.settings else bracketed.partition("]")[0].removeprefix("[")
         host = WITHIN.fullmatch(address.value)
         if host is not None and not wrong_with(host[1]):
             fix = said("{address}: {host}", plan.field_names.address, host[1])

@@ -38,6 +38,7 @@ from preflight.launch.rules import (
     scripts,
     settings,
     variables,
+    versions,
 )
 from preflight.launch.rules.groups import groups
 from preflight.launch.schedulers import mpi, remote, slurm
@@ -75,6 +76,7 @@ SCRIPT_RULES = (
 )
 FILES_RULES = (
     scripts.options_are_continued,
+    scripts.named_nodes_are_started,
     *ranks.FILES_RULES,
     *counts.FILES_RULES,
     *variables.FILES_RULES,
@@ -89,6 +91,7 @@ LIVE_RULES = (
     *nodes.RULES,
     *settings.RULES,
     *needs.RULES,
+    *versions.RULES,
     *variables.LIVE_RULES,
     data.paths_are_on_every_node,
     *enough.LIVE_RULES,
