@@ -390,6 +390,9 @@ FAULTS = (
     Fault("partitioned AMD GPUs", split_amd, COUNT, "16 on node3", is_amd),
     Fault("narrow slot of an AMD GPU", cut_amd, HELD_BACK, "PCIe x8", is_amd),
     # node
+    Fault("no contiguous memory", lambda f, p: f.write("proc/meminfo", f.path("proc/meminfo").read_text()
+                                                      + "CmaTotal:              0 kB\nCmaFree:               0 kB\n"),
+          AT_ITS_BEST, "CmaTotal is 0", on("dgx-spark")),
     Fault("quota of CPUs", file("sys/fs/cgroup/cpu.max", "200000 100000\n"), SETTINGS, "2 on node3",
           lambda p: p.group.count("\n") == 0),
     Fault("memory quota of cgroup v1",

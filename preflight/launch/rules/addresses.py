@@ -68,6 +68,13 @@ def address_comes_from_an_address(plan: Plan) -> Iterable[Finding]:
     if not isinstance(address, Unknown) or not plan.may_span_nodes:
         return
     name = address.expression.strip("\"'").removeprefix("$").strip("{}")
+    if name == "SLURM_LAUNCH_NODE_IPADDR" and not (plan.slurm is not None and plan.slurm.has_directives):
+        message = (
+            "the master address is that of the node where srun is called: a login node, where that is done by hand, "
+            "and no rank 0"
+        )
+        fix = f"{plan.launcher.field_names.address}={NO_ADDRESS['SLURM_SUBMIT_HOST'][1]}"
+        yield warn("master_address_is_rank_0s", message, address.where, fix=fix)
     if name in NO_ADDRESS:
         holds, right = NO_ADDRESS[name]
         message = said("the master address is {expression}, which holds {holds}", address.expression, holds)

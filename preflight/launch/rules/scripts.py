@@ -215,7 +215,7 @@ def _alone(script: ScriptFile, nodes: Sourced[int], texts: Mapping[str, str]) ->
     programs = {os.path.basename(name): name for name in texts}
     for command in script.commands:
         names = [word.plain for word in command.words]
-        by_python = command.words[0].plain.rpartition("/")[2].startswith("python") and "-m" not in names[:2]
+        by_python = command.words[0].plain.rpartition("/")[2].startswith("python")
         if not by_python or command.is_conditional or command.outer:
             continue
         where = [Where(script.marks.file, command.line), nodes.where]
@@ -224,6 +224,17 @@ def _alone(script: ScriptFile, nodes: Sourced[int], texts: Mapping[str, str]) ->
         if counted is None and program:
             counted, line = trainer.counts(texts[program]).get("num_nodes", (None, 0))
             where.append(Where(program, line))
+        number = OF_A_TASK.search(" ".join(script.marks.spelled(word.text) for word in command.words))
+        if number:
+            message = said(
+                "the batch script runs on the first of {value} nodes only, and no srun starts the others; in the batch "
+                "script ${number} is 0, each task of srun has its own",
+                nodes.value,
+                number[1],
+            )
+            fix = said("srun bash -c '{command}'", " ".join(script.marks.spelled(word.text) for word in command.words))
+            yield fail("every_node_is_started", message, where[0], nodes.where, fix=fix)
+            return
         if counted == nodes.value:
             message = said(
                 "the batch script runs on the first of {value} nodes only, and no srun starts the others", nodes.value
