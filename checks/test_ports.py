@@ -2,7 +2,9 @@
 
 import pytest
 
+from preflight.judge.tables.network import sidecars
 from preflight.said import said
+from preflight.said.errors import Blame
 
 
 @pytest.mark.advisory
@@ -29,3 +31,21 @@ def test_ephemeral_ports_are_enough(node, settings):
     assert used <= share * width, said(
         "{used} of {width} ephemeral ports are in use; wanted at most {share:.0%}", used, width, share
     )
+
+
+@pytest.mark.advisory
+def test_no_proxy_takes_every_connection(node, cluster):
+    """Nothing has put a proxy before the connections of the node, as Istio and Linkerd do with pods.
+
+    It answers in the place of a peer: ranks connect and wait ("failed to recv, got 0 bytes"), NCCL's bytes are taken
+    for another protocol, and a pod whose proxy goes on running never completes.
+    Fix: the annotation in the finding in the pods' template, or a namespace without injection.
+    """
+    cluster.needs_peers()
+    found = sidecars.listening(node.ports)
+    if found is not None:
+        words = ", ".join(map(str, sorted(found.ports)))
+        message = said(
+            "the proxy of {name} takes the connections of this pod (it listens on {ports})", found.name, words
+        )
+        raise Blame(message, nodes=[node.name], fix=said("`{annotation}` in the pods' template", found.without))

@@ -227,6 +227,20 @@ def test_no_versions_break_together(node):
     assert not messages, joined(messages)
 
 
+def test_ray_that_runs_is_the_one_installed(node):
+    """Where Ray runs already, it is of the version that the job's Python has.
+
+    A job that joins it with another version ends at once: "Version mismatch: The cluster was started with Ray ...".
+    Fix: install the version that runs (`pip install ray==<version>`), or `ray stop` and start it by the job's Python.
+    """
+    own, running = node.software.packages.get("ray", ""), node.software.ray_running
+    if not own or not running:
+        raise NotApplicable("no Ray runs here" if own else "ray is not installed")
+    others = {folder: version for folder, version in running.items() if version != own}
+    message = ", ".join(said("Ray {version} of {folder} runs", version, folder) for folder, version in others.items())
+    assert not others, said("{message}, and the job's Python has {own}", message, own)
+
+
 @pytest.mark.advisory
 def test_packages_meet_each_others_requirements(node):
     """The versions that torch, torchvision, transformers and others require of each other are installed.

@@ -30,6 +30,17 @@ class BadPair:
 
 BAD_PAIRS = (
     BadPair(
+        "torch",
+        ">=2.7,<2.7.1",
+        "",
+        "",
+        "collectives hang now and then where the program gives `device_id` to init_process_group",
+        "torch 2.7.1, or TORCH_NCCL_USE_COMM_NONBLOCKING=0",
+        "https://github.com/pytorch/pytorch/issues/153960",
+        {"torch": "2.7.0"},
+        {"torch": "2.7.1"},
+    ),
+    BadPair(
         "deepspeed",
         "<0.14.3",
         "torch",

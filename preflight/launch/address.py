@@ -44,11 +44,27 @@ def wrong_with(address: str) -> str:
         return "is a placeholder that was never filled in"
     if re.fullmatch(r"\d+", address):
         return "is a number, no address: a placeholder that was never filled in"
+    if in_brackets(address):
+        return "is an IPv6 address with a port behind it, and no brackets tell them apart"
     if re.fullmatch(r"[\d.]+", address) or ":" in address:
         return "is not an IP address"
     if not NAME.fullmatch(address):
         return "is not a host name"
     return ""
+
+
+def is_ipv6(address: str) -> bool:
+    """Whether it is an IPv6 address without brackets."""
+    try:
+        return ipaddress.ip_address(address.strip().partition("%")[0]).version == 6
+    except ValueError:
+        return False
+
+
+def in_brackets(text: str) -> str:
+    """``[ADDRESS]:PORT`` of an IPv6 address with a port behind it that has no brackets; "" of any other text."""
+    address, _, port = text.strip().rpartition(":")
+    return f"[{address}]:{port}" if is_ipv6(address) and re.fullmatch(r"\d{5}", port) else ""
 
 
 def is_loopback(address: str) -> bool:

@@ -285,6 +285,7 @@ class LaunchFiles:
     problems: tuple[Finding, ...] = ()
     scripts: tuple[ScriptFile, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)  # as they were given, by file
+    programs: Mapping[str, str] = field(default_factory=dict)  # in Python: given, or beside the script that starts them
 
     @property
     def are_judged(self) -> bool:

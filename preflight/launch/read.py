@@ -72,6 +72,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         tuple(dict.fromkeys(bundle.problems)),
         tuple(bundle.scripts),
         raw,
+        {name: text for name, text in bundle.texts.items() if name.endswith(".py")},
     )
 
 

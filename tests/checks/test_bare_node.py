@@ -72,6 +72,7 @@ WITH_A_PEER = {
     "names.peers_can_be_resolved": "what both resolve",
     "names.reverse_names_lead_back": "what both resolve",
     "names.short_hostnames_are_unique": "both names",
+    "ports.no_proxy_takes_every_connection": "the listening ports of both",
     "network.default_routes_are_alike": "the routes of both: neither has one",
     "network.hardware_addresses_are_unique": "both addresses",
     "network.interfaces_of_nccl_have_subnets_of_their_own": "the interfaces of each",

@@ -61,8 +61,13 @@ def with_all_that_is_asked(run: FakeRun) -> FakeRun:
         routes = run.facts(name, "peers", Peers).routes
         known = tuple(msgspec.structs.replace(route, card=cards[route.name]) for route in routes)
         run = run.broken(name, "peers", routes=known).with_variables(name, NODE_RANK=str(number))
-        packages = {**run.facts(name, "software", Software).packages, "vllm": "0.12.0", "horovod": "0.28.1"}
-        run = run.broken(name, "software", packages=packages)
+        packages = {
+            **run.facts(name, "software", Software).packages,
+            "vllm": "0.12.0",
+            "horovod": "0.28.1",
+            "ray": "2.44.1",
+        }
+        run = run.broken(name, "software", packages=packages, ray_running={"/opt/env": "2.44.1"})
         run = run.broken(name, "trust", programs={"pdsh": "/usr/bin/pdsh"})
     run = with_gateways(run, *run.names)
     return run.broken(run.names, "software", requirements={"accelerate": {"torch": ">=2.0.0"}})

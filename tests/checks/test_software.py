@@ -127,6 +127,12 @@ BROKEN = (
         "nccl 2.26.5: jobs of several nodes may end",
     ),
     Broken(
+        "software.ray_that_runs_is_the_one_installed",
+        healthy().broken("node2", "software", packages={"ray": "2.44.1"}, ray_running={"/opt/lib": "2.43.0"}),
+        ("node2",),
+        "Ray 2.43.0 of /opt/lib runs, and the job's Python has 2.44.1",
+    ),
+    Broken(
         "software.companions_are_the_same_on_every_node",
         healthy().broken("node2", "software", put_first=("libcuda.so.1",)),
         ("node2",),

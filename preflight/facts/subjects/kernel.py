@@ -49,6 +49,7 @@ class Kernel(Value, frozen=True, kw_only=True):
     governors: tuple[Text, ...] | Missing  # each that a CPU has
     scaling_driver: Text | Missing
     memory_available_bytes: Count | Missing
+    cma_bytes: Count | Missing = NOT_REPORTED  # kept together for devices that want memory in one piece
     swap_total_bytes: Count | Missing
     swap_used_bytes: Count | Missing
     hugepages_bytes: Count | Missing  # set aside for huge pages

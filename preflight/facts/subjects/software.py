@@ -37,6 +37,8 @@ class Software(Value, frozen=True, kw_only=True):
     put_first: tuple[Text, ...] = ()  # libraries that LD_LIBRARY_PATH puts before those of torch and of the system
     nccl_preloaded: Text = ""  # the one that LD_PRELOAD puts before all others
 
+    ray_running: dict[Text, Text] = msgspec.field(default_factory=dict)  # folder whose Ray runs here -> its version
+
     def has_torch(self) -> bool:
         """Whether torch is installed; FactMissing where that is not known."""
         return or_none(self.torch, "torch") != "none"

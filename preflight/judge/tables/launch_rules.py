@@ -20,6 +20,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "cpu_ranks_form_one_world": ("fail", "warn"),
     "cuda_launches_do_not_block": ("warn",),
     "data_is_no_lfs_pointer": ("fail",),
+    "devices_come_from_their_plugin": ("warn",),
     "deepspeed_finds_its_python": ("fail",),
     "deepspeed_hands_variables_on": ("warn",),
     "deepspeed_reaches_every_machine": ("fail",),
@@ -100,7 +101,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "processes_fit_gpus": ("fail", "warn"),
     "processes_match_devices": ("fail", "warn"),
     "program_counts_what_is_started": ("warn",),
-    "program_keeps_what_it_is_given": ("fail",),
+    "program_keeps_what_it_is_given": ("fail", "warn"),
     "programs_agree": ("warn",),
     "rank_0_is_reached": ("fail", "error"),
     "rank_is_in_range": ("fail",),
@@ -141,6 +142,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "variables_fit_the_nodes": ("fail",),
     "variables_have_values_that_count": ("fail", "warn"),
     "versions_are_the_same": ("fail",),
+    "versions_start_the_job": ("fail",),
     "world_size_counts_processes": ("fail", "warn"),
     "yaml_values_are_as_meant": ("fail",),
 }
@@ -158,6 +160,10 @@ TEXTS: Mapping[str, str] = {
     ),
     "file_is_judged": "What is not judged is said, with the reason: a start read in part, a file of no launcher.",
     "files_are_judged": "In a run with launch files: every start in them was read and could be judged.",
+    "devices_come_from_their_plugin": (
+        "A pod gets its adapters from the device plugin alone.\n\n"
+        "Files of other devices beside them, which it may not open, hide its own from libfabric."
+    ),
     "interface_leads_to_other_nodes": (
         "NCCL and Gloo are not told to use an interface that no other node is reached through, as lo or docker0."
     ),
@@ -203,6 +209,7 @@ TEXTS: Mapping[str, str] = {
         "A program waits for what nobody gives it until it times out, or stops at once."
     ),
     "scontrol_runs_outside_the_container": "scontrol is there on the node, and hardly ever inside a container.",
+    "versions_start_the_job": "The versions that are installed start a job as the files ask for it.",
     "variables_have_values_that_count": (
         "Every variable holds a value that the library can read, and one that can be right.\n\n"
         "NCCL goes on with its default, torch stops. Where the job runs all the same (logs, threads) it is a warning."

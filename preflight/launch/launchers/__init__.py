@@ -16,7 +16,7 @@ from preflight.launch.launchers.ray.command import RAY
 from preflight.launch.launchers.serving import SGLANG, VLLM
 from preflight.launch.launchers.slurm import SLURM, SRUN
 from preflight.launch.launchers.torchrun import TORCHRUN
-from preflight.launch.launchers.trainers import COMPOSER, FABRIC
+from preflight.launch.launchers.trainers import COLOSSALAI, COMPOSER, FABRIC
 from preflight.launch.plan import Plan
 from preflight.launch.traits import PYTHON
 from preflight.reach.hosts import fold
@@ -34,6 +34,7 @@ ROWS = (
     LLAMAFACTORY,
     COMPOSER,
     FABRIC,
+    COLOSSALAI,
     SRUN,
     MPIRUN,
     RAY,

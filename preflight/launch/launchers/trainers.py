@@ -1,4 +1,4 @@
-"""What do `composer`, of MosaicML's Composer and LLM Foundry, and `fabric run`, of Lightning, ask for?"""
+"""What do `composer`, of MosaicML's Composer, `fabric run`, of Lightning, and `colossalai run` ask for?"""
 
 from __future__ import annotations
 
@@ -24,6 +24,13 @@ OF_FABRIC = Spec(
     valued=words("accelerator strategy devices num_nodes node_rank main_address main_port precision"),
     flags=words("help"),
     abbreviates=False,
+)
+OF_COLOSSALAI = Spec(
+    valued=words(
+        "host hostfile include exclude num_nodes nproc_per_node master_addr master_port ssh_port extra_launch_args"
+    ),
+    flags=words("m help"),
+    short={"-H": "host", "-m": "m"},
 )
 FABRIC_PORT = 29400
 
@@ -84,6 +91,31 @@ def read_fabric(reader: Reader, given: tuple[Word, ...], wrapper: tuple[str, ...
         world_size=product(nodes, processes),
         master_address=reader.text(parsed.options.get("main_address")),
         master_port=port,
+    )
+
+
+def read_colossalai(reader: Reader, given: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan:
+    """The plan of the words after ``colossalai run``, which logs in to every host, its own among them."""
+    parsed = parse_options(given, OF_COLOSSALAI, reader.marks)
+
+    def number(option: str) -> Field[int]:
+        return reader.number_of(parsed.options.get(option), f"--{option}")
+
+    hosts, nodes = reader.text(parsed.options.get("host")), number("num_nodes")
+    if nodes is None and isinstance(hosts, Sourced):
+        nodes = Sourced(len([one for one in hosts.value.split(",") if one]), hosts.file, hosts.line)
+    elif nodes is None and "hostfile" not in parsed.options:
+        nodes = _one(reader, parsed)
+    processes = number("nproc_per_node")
+    return replace(
+        _base(reader, parsed, wrapper),
+        launcher=COLOSSALAI,
+        start="all nodes",
+        nodes=nodes,
+        processes_per_node=processes,
+        world_size=product(nodes, processes),
+        master_address=reader.text(parsed.options.get("master_addr")),
+        master_port=number("master_port"),
     )
 
 
@@ -157,5 +189,16 @@ FABRIC = Launcher(
     programs=("fabric run", "lightning run"),
     read=read_fabric,
     rules=(node_rank_is_given,),
+    started_as="torchrun",
+)
+COLOSSALAI = Launcher(
+    name="colossalai",
+    field_names=FieldNames(address="--master_addr", port="--master_port", nodes="--num_nodes"),
+    starts_all_nodes=True,
+    has_agent=True,
+    programs=("colossalai run",),
+    read=read_colossalai,
+    logs_in=lambda plan: (firm(plan.nodes) or 1) > 1 or "hostfile" in plan.settings,
+    needs="colossalai",
     started_as="torchrun",
 )

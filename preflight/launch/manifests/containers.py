@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Field, Sourced, firm, value_of
-from preflight.launch.manifests import admission
+from preflight.launch.manifests import admission, grants
 from preflight.launch.manifests.group import Group
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
@@ -42,6 +42,7 @@ def pod_problems(group: Group, file: str, *, several: bool) -> list[Finding]:
         problems.extend(variables_are_texts(container, file))
         problems.extend(admission.devices_are_limited(container, file))
     problems.extend(admission.mounts_exist(group, file))
+    problems.extend(grants.granted(group, file))
     return problems
 
 

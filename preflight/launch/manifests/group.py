@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from preflight.launch.field import Field, Sourced
 from preflight.launch.text.located import Located
 
-GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "nvidia.com/vgpu")
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def beside(bundle: Bundle, script: str, path: str, *, look_beside: bool) -> str 
     if found is not None:
         return bundle.texts[found]
     next_to_it = os.path.join(os.path.dirname(script), path)
-    is_ours = path.endswith((".yaml", ".yml", ".json", ".sh", ".env")) or "host" in os.path.basename(path)
+    is_ours = path.endswith((".yaml", ".yml", ".json", ".sh", ".env", ".py")) or "host" in os.path.basename(path)
     for candidate in (next_to_it, path) if look_beside and is_ours else ():
         if os.path.isfile(candidate):
             bundle.texts[candidate] = clean(read_file(candidate)).replace("\r\n", "\n")

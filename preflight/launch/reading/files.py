@@ -10,13 +10,14 @@ from preflight.launch.launchers import launch_words
 from preflight.launch.launchers.accelerate.file import read_config
 from preflight.launch.launchers.deepspeed.config import read_batches, read_variables
 from preflight.launch.launchers.deepspeed.hostfile import read_hostfile
-from preflight.launch.manifests import compose, kubernetes, trainings
+from preflight.launch.manifests import compose, kubernetes
 from preflight.launch.manifests.clouds.azureml import azureml, is_azureml
 from preflight.launch.manifests.clouds.batch import batch, is_batch
 from preflight.launch.manifests.clouds.beaker import beaker, is_beaker
 from preflight.launch.manifests.clouds.dstack import dstack, is_dstack
 from preflight.launch.manifests.clouds.skypilot import is_skypilot, skypilot
 from preflight.launch.plan import BATCH_KEYS, Plan, Skip, fail
+from preflight.launch.reading import trainings
 from preflight.launch.reading.bundle import Bundle
 from preflight.launch.text import located
 from preflight.launch.text.detect import kind_of, template_line

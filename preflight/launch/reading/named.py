@@ -14,8 +14,8 @@ from preflight.launch.field import Field, value_of, words
 from preflight.launch.launchers.deepspeed.hostfile import read_hostfile
 from preflight.launch.launchers.llamafactory import LLAMAFACTORY
 from preflight.launch.launchers.mpirun.command import MPIRUN
-from preflight.launch.manifests import trainings
 from preflight.launch.plan import Hostfile, Plan
+from preflight.launch.reading import trainings
 from preflight.launch.reading.bundle import Bundle, beside, read_file, resolved
 from preflight.launch.reading.files import UNKNOWN_KIND, take, take_asked
 from preflight.launch.text.marks import clean

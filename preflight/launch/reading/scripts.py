@@ -16,6 +16,7 @@ from preflight.launch.reading.bare import bare
 from preflight.launch.reading.bundle import Bundle, beside, resolved
 from preflight.launch.reading.makefile import is_makefile, of_each_target
 from preflight.launch.reading.named import named_files, with_training
+from preflight.launch.reading.trainer import find_programs, with_trainer
 from preflight.launch.schedulers.directives import read_granted
 from preflight.launch.schedulers.granted import with_granted
 from preflight.launch.text import form, grammar
@@ -146,6 +147,7 @@ def _judged(bundle: Bundle, walks: Sequence[Walked], *, has_started: bool, look_
     for walk in walks:
         context = Context(walk.read.marks, walk.slurm)
         named_files(bundle, context, walk.read.commands, name, look_beside=look_beside)
+        find_programs(bundle, name, walk.read.commands, look_beside=look_beside)
         found, reasons = _plans_of(bundle, context, walk, look_beside=look_beside)
         bundle.problems.extend(context.problems)
         commands.extend(walk.read.commands)
@@ -217,7 +219,8 @@ def _plans_of(
             config = resolved(bundle, name, str(config)) or str(config)
             bundle.used_configs.add(config)
             plan = replace(plan, config=bundle.texts[config])
-        plans.append(with_training(bundle, plan, name, look_beside=look_beside))
+        plan = with_training(bundle, plan, name, look_beside=look_beside)
+        plans.append(with_trainer(bundle, plan, name))
     return _without_helpers(plans), unknowns
 
 

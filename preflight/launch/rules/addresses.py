@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding
-from preflight.launch.address import is_loopback, wrong_with
+from preflight.launch.address import in_brackets, is_loopback, wrong_with
 from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.launchers import row_of
 from preflight.launch.plan import Plan, fail, warn
@@ -30,6 +30,9 @@ def address_is_an_address(plan: Plan) -> Iterable[Finding]:
         fix = said("{address}: <address of rank 0's node, as `ip -4 addr` prints it there>", plan.field_names.address)
         if "@" in address.value:
             fix = address.value.rpartition("@")[2]
+        bracketed = in_brackets(address.value)
+        if bracketed:
+            fix = bracketed if "rdzv_endpoint" in plan.settings else bracketed.partition("]")[0].removeprefix("[")
         host = WITHIN.fullmatch(address.value)
         if host is not None and not wrong_with(host[1]):
             fix = said("{address}: {host}", plan.field_names.address, host[1])
@@ -65,6 +68,13 @@ def address_comes_from_an_address(plan: Plan) -> Iterable[Finding]:
     if not isinstance(address, Unknown) or not plan.may_span_nodes:
         return
     name = address.expression.strip("\"'").removeprefix("$").strip("{}")
+    if name == "SLURM_LAUNCH_NODE_IPADDR" and not (plan.slurm is not None and plan.slurm.has_directives):
+        message = (
+            "the master address is that of the node where srun is called: a login node, where that is done by hand, "
+            "and no rank 0"
+        )
+        fix = f"{plan.launcher.field_names.address}={NO_ADDRESS['SLURM_SUBMIT_HOST'][1]}"
+        yield warn("master_address_is_rank_0s", message, address.where, fix=fix)
     if name in NO_ADDRESS:
         holds, right = NO_ADDRESS[name]
         message = said("the master address is {expression}, which holds {holds}", address.expression, holds)

@@ -39,6 +39,7 @@ from preflight.launch.rules import (
     scripts,
     settings,
     variables,
+    versions,
 )
 from preflight.launch.rules.groups import groups
 from preflight.launch.schedulers import mpi, remote, slurm
@@ -76,6 +77,7 @@ SCRIPT_RULES = (
 )
 FILES_RULES = (
     scripts.options_are_continued,
+    scripts.named_nodes_are_started,
     *ranks.FILES_RULES,
     *counts.FILES_RULES,
     *variables.FILES_RULES,
@@ -91,6 +93,7 @@ LIVE_RULES = (
     *nodes.RULES,
     *settings.RULES,
     *needs.RULES,
+    *versions.RULES,
     *variables.LIVE_RULES,
     data.paths_are_on_every_node,
     *enough.LIVE_RULES,

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.judge.ledger.findings import Finding, Where
-from preflight.knowledge.versions import is_within
 from preflight.launch.address import is_loopback, wrong_with
 from preflight.launch.field import Sourced, value_of
 from preflight.launch.launchers import logs_in
 from preflight.launch.launchers.accelerate.command import ACCELERATE
-from preflight.launch.launchers.accelerate.rules import OPTION_SINCE
 from preflight.launch.launchers.deepspeed.command import DEEPSPEED
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
+from preflight.launch.rules.versions import OTHER_PYTHON, packages_of
 from preflight.launch.text.shell import is_container
 from preflight.reach.hosts import fold
 from preflight.said import joined, said
@@ -27,10 +26,6 @@ COMPILERS = {"cc", "gcc", "clang"}
 MODEL_SIZE = re.compile(r"(?<![\w.])[A-Za-z]?(\d{1,4}(?:\.\d+)?)[bB](?![A-Za-z0-9])")
 STATE_BYTES = 12  # of a parameter under Adam: the master copy and two moments, in fp32
 GIB = 1 << 30
-
-
-# What runs a script's commands with another interpreter than the one that was asked.
-OTHER_PYTHON = re.compile(r"\bactivate\b|\b(conda|mamba|micromamba|module|uv|poetry|pixi) \w|\bPATH=|\bcontainer\b")
 
 
 def packages_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
@@ -54,7 +49,7 @@ def packages_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
     for (package, lacking), places in given.items():
         if not lacking:
             continue
-        there = [node.software.packages[package] for node in cluster if package in _packages(node)]
+        there = [node.software.packages[package] for node in cluster if package in packages_of(node)]
         python = cluster[lacking[0]].software.executable
         message = said(
             "{package} is not installed on {lacking} for {python}, and the launch files need it",
@@ -67,40 +62,6 @@ def packages_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
             "{interpreter} -m pip install {package}{version} on {lacking}", interpreter, package, version, fold(lacking)
         )
         yield fail("packages_are_there", message, *places, fix=fix, nodes=lacking)
-
-
-def options_are_of_the_version(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
-    """An accelerate that is older than an option of the command stops on its node: unrecognized arguments."""
-    for plan in files.plans:
-        text = files.texts.get(plan.where.file, "")
-        if plan.launcher is not ACCELERATE or is_container(plan.wrapper) or OTHER_PYTHON.search(text):
-            continue
-        for name, since in OPTION_SINCE.items():
-            held = plan.settings.get(name)
-            if not isinstance(held, Sourced) or held.origin != "written" or held.file != plan.where.file:
-                continue
-            versions = {node.name: _packages(node).get("accelerate", "") for node in cluster}
-            older = tuple(node for node, version in versions.items() if is_within(version, f"<{since}"))
-            if older:
-                message = said(
-                    "accelerate {versions} on {older} has no option --{name} and stops: unrecognized arguments; "
-                    "{since} is the first that has it",
-                    versions[older[0]],
-                    fold(older),
-                    name,
-                    since,
-                )
-                fix = said(
-                    "`pip install 'accelerate>={since}'` on {older}, the same version on every node", since, fold(older)
-                )
-                yield fail("options_are_known", message, held.where, fix=fix, nodes=older)
-
-
-def _packages(node: NodeFacts) -> Mapping[str, str]:
-    try:
-        return node.software.packages
-    except FactMissing:
-        return {}
 
 
 def _needed(plan: Plan) -> Iterable[tuple[str, Where]]:
@@ -358,7 +319,6 @@ def servers_tell_the_right_address(files: LaunchFiles, cluster: Cluster) -> Iter
 
 RULES = (
     packages_are_there,
-    options_are_of_the_version,
     servers_tell_the_right_address,
     launcher_reaches_every_host,
     first_address_is_the_one_to_reach,

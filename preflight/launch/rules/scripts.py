@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Sourced, Unknown, value_of
 from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, Slurm, fail, warn
+from preflight.launch.reading import trainer
 from preflight.launch.text.marks import Marks, is_firm
 from preflight.launch.text.programs import actor_batches, argument_number
 from preflight.launch.text.shell import REMOTE, Command, Word, is_container
@@ -50,7 +52,6 @@ def script_problems(script: ScriptFile) -> Iterable[Finding]:
     yield from _scontrol(script.plans)
     yield from _started(script.commands, script.plans, script.slurm)
     yield from _left_alone(script.commands, script.plans)
-    yield from _named_nodes(script.commands, script.marks, script.slurm)
     yield from actor_batches(script.commands, script.marks)
 
 
@@ -195,26 +196,50 @@ def _reaches(command: Command) -> bool:
 OTHER_SCRIPT = re.compile(r"\.(sh|bash)$|\b(ssh|mpirun|mpiexec|pbsdsh|blaunch|qrsh)\b")
 
 
-def _named_nodes(commands: Sequence[Command], marks: Marks, slurm: Slurm | None) -> Iterable[Finding]:
+def named_nodes_are_started(files: LaunchFiles) -> Iterable[Finding]:
     """Lightning and its like take the tasks of srun for their ranks: without srun the first waits for the others."""
-    nodes = slurm.number("nodes") if slurm is not None else None
-    if not isinstance(nodes, Sourced) or nodes.value < 2 or nodes.origin != "written":
-        return
-    if any(
-        REMOTE & {word.plain.rpartition("/")[2] for word in (*command.words, *map(_word, command.outer))}
-        for command in commands
-    ):
-        return
-    for command in commands:
+    for script in files.scripts:
+        nodes = script.slurm.number("nodes") if script.slurm is not None else None
+        if not isinstance(nodes, Sourced) or nodes.value < 2 or nodes.origin != "written":
+            continue
+        if any(
+            REMOTE & {word.plain.rpartition("/")[2] for word in (*command.words, *map(_word, command.outer))}
+            for command in script.commands
+        ):
+            continue
+        yield from _alone(script, nodes, files.programs)
+
+
+def _alone(script: ScriptFile, nodes: Sourced[int], texts: Mapping[str, str]) -> Iterable[Finding]:
+    """The first program that counts on as many nodes as the script has, in its options or in its own text."""
+    programs = {os.path.basename(name): name for name in texts}
+    for command in script.commands:
         names = [word.plain for word in command.words]
+        by_python = command.words[0].plain.rpartition("/")[2].startswith("python")
+        if not by_python or command.is_conditional or command.outer:
+            continue
+        where = [Where(script.marks.file, command.line), nodes.where]
         counted = argument_number(names, "num_nodes", "num-nodes")
-        by_python = command.words[0].plain.rpartition("/")[2].startswith("python") and "-m" not in names[:2]
-        if by_python and counted == nodes.value and not command.is_conditional and not command.outer:
+        program = next((programs[base] for name in names if (base := os.path.basename(name)) in programs), "")
+        if counted is None and program:
+            counted, line = trainer.counts(texts[program]).get("num_nodes", (None, 0))
+            where.append(Where(program, line))
+        number = OF_A_TASK.search(" ".join(script.marks.spelled(word.text) for word in command.words))
+        if number:
+            message = said(
+                "the batch script runs on the first of {value} nodes only, and no srun starts the others; in the batch "
+                "script ${number} is 0, each task of srun has its own",
+                nodes.value,
+                number[1],
+            )
+            fix = said("srun bash -c '{command}'", " ".join(script.marks.spelled(word.text) for word in command.words))
+            yield fail("every_node_is_started", message, where[0], nodes.where, fix=fix)
+            return
+        if counted == nodes.value:
             message = said(
                 "the batch script runs on the first of {value} nodes only, and no srun starts the others", nodes.value
             )
-            where = Where(marks.file, command.line)
-            yield fail("every_node_is_started", message, where, nodes.where, fix=f"srun {' '.join(names)}")
+            yield fail("every_node_is_started", message, *where, fix=f"srun {' '.join(names)}")
             return
 
 

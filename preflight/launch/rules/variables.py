@@ -8,15 +8,17 @@ from collections.abc import Collection, Iterable, Mapping
 
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
-from preflight.judge.ledger.findings import Finding
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.knowledge.variables import interfaces, leftovers
 from preflight.knowledge.variables import judged as table
 from preflight.knowledge.variables.names import ROWS
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.deepspeed.command import DEEPSPEED, logs_in
 from preflight.launch.launchers.slurm import SRUN
-from preflight.launch.plan import LaunchFiles, Plan, Unset, fail, warn
+from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, Unset, fail, warn
+from preflight.launch.reading.unset import EVERYWHERE
 from preflight.launch.text.execute import LEAVING
+from preflight.launch.text.expansion import Assigned
 from preflight.said import said
 from preflight.said.errors import FactMissing
 
@@ -200,18 +202,16 @@ def variables_are_exported(plan: Plan) -> Iterable[Finding]:
             )
 
 
-def inner_shells_see_variables(plan: Plan) -> Iterable[Finding]:
-    """The shell of `bash -c '...'` sees what is exported; every other variable is empty in it."""
+def other_nodes_see_variables(plan: Plan) -> Iterable[Finding]:
+    """The shell that ssh starts on another node knows no variable of this one, exported or not."""
     fields = (plan.nodes, plan.node_rank, plan.processes_per_node, plan.master_address, plan.master_port)
     unknown = [
         held for held in (*fields, plan.rendezvous_id, plan.program, *plan.arguments) if isinstance(held, Unknown)
     ]
     leaving = sorted(plan.wraps & LEAVING)
-    for value in unknown:
-        held = plan.unexported.get(value.hidden)
-        if held is None and leaving:
-            held = plan.environment.get(value.hidden)  # what is exported does not go along either
-        if held is not None and leaving:
+    for value in unknown if leaving else []:
+        held = plan.unexported.get(value.hidden) or plan.environment.get(value.hidden)
+        if held is not None:
             message = said(
                 "{hidden} is set here, and the shell of the other node does not know it: within '...' it is "
                 "not filled in",
@@ -219,13 +219,38 @@ def inner_shells_see_variables(plan: Plan) -> Iterable[Finding]:
             )
             fix = said('{leaving} HOST "...", in double quotes', leaving[0])
             yield fail("variables_are_exported", message, held.where, value.where, fix=fix)
-        elif held is not None:
+
+
+def inner_shells_see_variables(files: LaunchFiles) -> Iterable[Finding]:
+    """The shell of `bash -c '...'` sees what is exported; every other variable is empty in it, in tests and options."""
+    for script in files.scripts:
+        lines = files.texts.get(script.marks.file, "").split("\n")
+        told: set[str] = set()
+        for value in script.marks.unknowns:
+            held = _left_outside(script, value.hidden)
+            here = lines[value.line - 1] if 0 < value.line <= len(lines) else ""
+            is_bare = value.expression.strip('"') in (f"${value.hidden}", f"${{{value.hidden}}}")
+            if held is None or value.hidden in told or not is_bare or PRINTS.match(here):
+                continue
+            if any(re.search(rf"{TAKES}\b{re.escape(value.hidden)}\b", line) for line in lines):
+                continue  # the inner shell gives it a value of its own
+            told.add(value.hidden)
             message = said(
                 "{hidden} is set and not exported: the shell of `bash -c '...'` does not see it", value.hidden
             )
-            yield fail(
-                "variables_are_exported", message, held.where, value.where, fix=said("export {hidden}", value.hidden)
-            )
+            places = (Where(script.marks.file, held.line), Where(script.marks.file, value.line))
+            yield fail("variables_are_exported", message, *places, fix=said("export {hidden}", value.hidden))
+
+
+PRINTS = re.compile(r"\s*(echo|printf|log|logger)\b")
+TAKES = r"\b(?:for|read|mapfile|readarray|local|declare|getopts)\s[^;\n]*"
+
+
+def _left_outside(script: ScriptFile, name: str) -> Assigned | None:
+    """What the script sets by this name and exports nowhere; None of a name that a shell or a node has itself."""
+    found = [held for command in script.commands if (held := command.variables.get(name)) is not None]
+    is_left = bool(name) and name not in EVERYWHERE and bool(found) and not any(held.exported for held in found)
+    return found[0] if is_left else None
 
 
 def needed_variables_are_set(plan: Plan) -> Iterable[Finding]:
@@ -329,6 +354,12 @@ def _consequence(plan: Plan, unset: Unset) -> str:
     return "the program gets an empty word, or takes the next option for it"
 
 
-PLAN_RULES = (in_plans, variables_are_exported, inner_shells_see_variables, needed_variables_are_set)
+PLAN_RULES = (in_plans, variables_are_exported, other_nodes_see_variables, needed_variables_are_set)
 LIVE_RULES = (rdma_is_left_on,)
-FILES_RULES = (in_files, host_ids_are_each_nodes_own, deepspeed_exports, outside_variables_are_set)
+FILES_RULES = (
+    in_files,
+    host_ids_are_each_nodes_own,
+    deepspeed_exports,
+    inner_shells_see_variables,
+    outside_variables_are_set,
+)

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from preflight.judge.ledger.findings import Finding
+from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.mpirun import command as mpirun
 from preflight.launch.launchers.slurm import SRUN, gpus_of_node, listed_nodes, tasks_of_node
@@ -164,6 +164,8 @@ def _tasks_fit(plan: Plan, slurm: Slurm, named: int | None, devices: int | None)
     started = _tasks_there(plan, named or (firm(asked) if asked is not None else 1))
     if plan.launcher is not SRUN or named is None or devices is None or started in (None, devices):
         return
+    if _is_interactive(slurm, plan):
+        return
     message = said(
         "{devices} device{s} on each node, and Slurm starts {started} task{s2} there",
         devices,
@@ -173,7 +175,26 @@ def _tasks_fit(plan: Plan, slurm: Slurm, named: int | None, devices: int | None)
     )
     where = next((held.where for held in (tasks, asked) if held is not None), plan.where)
     fix = f"#SBATCH --ntasks-per-node={devices}"
-    yield fail("slurm_tasks_fit_the_job", message, plan.where, where, fix=fix)
+    if not slurm.has_directives:
+        fix = "--job-name=interactive" if slurm.options.get("pty") else f"--ntasks-per-node={devices}"
+    yield fail("slurm_tasks_fit_the_job", message, plan.where, *_told(plan), where, fix=fix)
+
+
+def _told(plan: Plan) -> list[Where]:
+    """The lines of the program itself that count devices and nodes."""
+    words = [word for word in plan.arguments if isinstance(word, Sourced)]
+    return [word.where for word in words if word.value.startswith("--trainer.") and word.file != plan.where.file]
+
+
+def _is_interactive(slurm: Slurm, plan: Plan) -> bool:
+    """Whether Lightning sees a session in which Slurm starts no ranks, by the name of the job.
+
+    Outside a batch script srun calls the job after the program that it starts.
+    """
+    named = value_of(slurm.options.get("job_name"))
+    if named is None and not slurm.has_directives:
+        named = next((word for word in plan.wrapper if word.rpartition("/")[2] == "bash"), "").rpartition("/")[2]
+    return named in ("bash", "interactive")
 
 
 def _gpus_fit(plan: Plan, slurm: Slurm) -> Iterable[Finding]:

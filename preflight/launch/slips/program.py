@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding, Where
-from preflight.launch.address import is_loopback
-from preflight.launch.field import firm, value_of
-from preflight.launch.plan import LaunchFiles, Plan, fail
+from preflight.launch.address import in_brackets, is_ipv6, is_loopback
+from preflight.launch.field import Sourced, firm, value_of
+from preflight.launch.plan import LaunchFiles, Plan, fail, warn
+from preflight.launch.slips import devices
+from preflight.launch.slips.source import always, parsed, settings_of, variable
 from preflight.said import said
-
-SIZE_LIMIT = 1 << 20
 
 
 def program_keeps_what_it_is_given(files: LaunchFiles) -> Iterable[Finding]:
@@ -20,42 +20,32 @@ def program_keeps_what_it_is_given(files: LaunchFiles) -> Iterable[Finding]:
 
     Under torchrun the processes meet in the store of the agent, at the port that the agent chose.
     """
-    programs = {os.path.basename(name): name for name in files.texts if name.endswith(".py")}
+    programs = {os.path.basename(name): name for name in files.programs}
     told: set[str] = set()
     for plan in files.plans:
         name = programs.get(os.path.basename(value_of(plan.program) or ""), "")
-        if not name or name in told or not plan.launcher.has_agent or plan.is_opaque:
+        if not name or name in told or plan.is_opaque:
+            continue
+        tree = parsed(files.programs[name])
+        if tree is None:
             continue
         told.add(name)
-        tree = _parsed(files.texts[name])
-        if tree is not None:
+        if plan.launcher.has_agent:
             yield from _meeting_point(plan, tree, name)
-            yield from _device(plan, tree, name)
-
-
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text) if len(text) < SIZE_LIMIT else None
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _always(node: ast.AST) -> Iterator[ast.AST]:
-    """What is below a node and in no branch: `if __name__ == "__main__"` is none."""
-    for child in ast.iter_child_nodes(node):
-        is_branch = isinstance(child, (ast.If, ast.Try, ast.While)) and "__name__" not in ast.dump(child)[:200]
-        if not is_branch:
-            yield child
-            yield from _always(child)
+        else:
+            yield from _own_port(plan, tree, name)
+        yield from devices.of_a_process(plan, tree, name)
+        yield from _address_in_a_url(plan, tree, name)
+        yield from _saved_by_each_node(plan, tree, name)
 
 
 def _meeting_point(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
     """`os.environ["MASTER_ADDR"] = "localhost"`, and a port that is not the launcher's."""
-    for node in _always(tree):
+    for node in always(tree):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
             continue
         for target in node.targets:
-            name = _variable(target)
+            name = variable(target)
             text, where = str(node.value.value), Where(file, node.lineno)
             port = firm(plan.master_port)
             if name == "MASTER_ADDR" and plan.spans_nodes and is_loopback(text):
@@ -85,42 +75,103 @@ def _meeting_point(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]
                 )
 
 
-def _device(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
-    """`torch.cuda.set_device(dist.get_rank())`: the second node has no device of such a number."""
-    if not plan.spans_nodes or (firm(plan.processes_per_node) or 1) < 2:
-        return
-    named: dict[str, bool] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            named[name] = named.get(name, True) and _is_global_rank(node.value)
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
-            continue
-        given = node.args[0]
-        by_name = isinstance(given, ast.Name) and named.get(given.id, False)
-        if node.func.attr == "set_device" and (by_name or _is_global_rank(given)):
+def _own_port(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
+    """`os.environ["MASTER_PORT"] = "29500"` where another port is exported: that one has no effect."""
+    exported = plan.environment.get("MASTER_PORT")
+    text = value_of(exported)
+    for line, value in settings_of(tree, "MASTER_PORT"):
+        if isinstance(exported, Sourced) and text and value != text:
             message = said(
-                "{file} takes the rank in the whole job for its device: the second node has none of that number", file
+                "{file} sets MASTER_PORT to {value} itself: the exported {text} has no effect, and where {value} is "
+                "taken, rank 0 ends with Address already in use",
+                file,
+                value,
+                text,
             )
-            fix = 'int(os.environ["LOCAL_RANK"])'
-            yield fail("program_keeps_what_it_is_given", message, Where(file, node.lineno), plan.where, fix=fix)
+            fix = said("Delete line {line}.", line)
+            yield warn("program_keeps_what_it_is_given", message, Where(file, line), exported.where, fix=fix)
 
 
-def _variable(node: ast.AST) -> str:
-    """NAME of ``os.environ["NAME"]``, "" of anything else."""
-    is_environment = isinstance(node, ast.Subscript) and ast.unparse(node.value) in ("os.environ", "environ")
-    held = node.slice if isinstance(node, ast.Subscript) and is_environment else None
-    return str(held.value) if isinstance(held, ast.Constant) else ""
+def _address_in_a_url(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
+    """f"tcp://{address}:{port}": an IPv6 address needs brackets there."""
+    address = plan.master_address
+    if not isinstance(address, Sourced) or not is_ipv6(address.value):
+        return
+    for node in (node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)):
+        parts = node.values
+        starts = bool(parts) and isinstance(parts[0], ast.Constant) and str(parts[0].value) == "tcp://"
+        if starts and len(parts) > 2 and isinstance(parts[2], ast.Constant) and str(parts[2].value).startswith(":"):
+            message = said(
+                "{file} writes tcp://ADDRESS:PORT, and the address {value} is of IPv6: without brackets its end is "
+                "taken for the port",
+                file,
+                address.value,
+            )
+            fix = 'tcp://[{...}]:{...}, or init_method="env://"'
+            yield fail("master_address_is_an_address", message, Where(file, node.lineno), address.where, fix=fix)
 
 
-def _is_global_rank(node: ast.AST) -> bool:
-    """``dist.get_rank()``, ``int(os.environ["RANK"])``; not what is divided by the devices of a node."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "int" and node.args:
-        return _is_global_rank(node.args[0])
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.func.attr == "get_rank" and not node.args
-    return _variable(node) == "RANK"
+def _saved_by_each_node(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
+    """`if local_rank == 0: torch.save(...)`: one process of every node writes, into one folder where it is shared."""
+    if not plan.spans_nodes:
+        return
+    saving = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _saves(node, set())}
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.If)
+            and _is_first_of_a_node(node.test)
+            and any(_saves(one, saving) for one in node.body)
+        ):
+            message = said(
+                "{file} saves on local rank 0, of every node: in a folder that the nodes share they write and rename "
+                "the same files",
+                file,
+            )
+            fix = "Save on global rank 0 alone: `if dist.get_rank() == 0:`."
+            yield warn("program_keeps_what_it_is_given", message, Where(file, node.lineno), plan.where, fix=fix)
+            return
 
 
-FILES_RULES = (program_keeps_what_it_is_given,)
+SAVING = frozenset({"save", "rename", "replace", "move", "copyfile", "save_pretrained", "save_file"})
+MODULES = frozenset({"torch", "os", "shutil", "safetensors", "model", "checkpointer"})
+
+
+def _saves(tree: ast.AST, functions: set[str]) -> bool:
+    """Whether something below writes a checkpoint, or calls a function of the program that does."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return any(
+        (isinstance(call.func, ast.Name) and call.func.id in functions)
+        or (
+            isinstance(call.func, ast.Attribute)
+            and call.func.attr in SAVING
+            and ast.unparse(call.func.value).partition(".")[0] in MODULES
+        )
+        for call in calls
+    )
+
+
+def _is_first_of_a_node(test: ast.expr) -> bool:
+    """``local_rank == 0``, of whatever it is an attribute; not together with another condition."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
+        return False
+    right = test.comparators[0]
+    name = ast.unparse(test.left).rpartition(".")[2]
+    return isinstance(right, ast.Constant) and right.value == 0 and name in ("local_rank", "LOCAL_RANK")
+
+
+def urls_have_brackets(files: LaunchFiles) -> Iterable[Finding]:
+    """tcp://fd00::1:29500 among a command's words: torch takes what is behind the first colon for the port."""
+    for script in files.scripts:
+        for command in script.commands:
+            for word in command.words:
+                before, url, rest = word.plain.rpartition("tcp://")
+                bracketed = in_brackets(rest)
+                if url and bracketed:
+                    message = said(
+                        "{url} has an IPv6 address without brackets: its end is taken for the port", f"{url}{rest}"
+                    )
+                    where = Where(script.marks.file, word.line)
+                    yield fail("master_address_is_an_address", message, where, fix=f"{before}{url}{bracketed}")
+
+
+FILES_RULES = (program_keeps_what_it_is_given, urls_have_brackets)

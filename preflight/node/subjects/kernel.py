@@ -151,7 +151,7 @@ def memory(proc: str) -> dict[str, Any]:
     """What of the memory is free, swapped out, or set aside for huge pages."""
     text = must_read(f"{proc}/meminfo")
     if isinstance(text, dict):
-        names = ("memory_available_bytes", "swap_total_bytes", "swap_used_bytes", "hugepages_bytes")
+        names = ("memory_available_bytes", "cma_bytes", "swap_total_bytes", "swap_used_bytes", "hugepages_bytes")
         return dict.fromkeys(names, text)
     lines = text.splitlines()
     rows = {name: words.split() for name, _, words in (line.partition(":") for line in lines)}
@@ -167,6 +167,7 @@ def memory(proc: str) -> dict[str, Any]:
         "memory_available_bytes": kib("MemAvailable")
         if "MemAvailable" in values
         else missing(f"{proc}/meminfo has no MemAvailable"),
+        "cma_bytes": kib("CmaTotal"),
         "swap_total_bytes": kib("SwapTotal"),
         "swap_used_bytes": absent if total is None or free is None else total - free << 10,
         "hugepages_bytes": absent if pages is None or size is None else pages * size << 10,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from preflight.node.agent import roots
@@ -45,6 +46,9 @@ EFA_LIBRARIES = ("/opt/amazon/efa/lib", "/opt/amazon/efa/lib64")
 LINKER_CACHE = "/etc/ld.so.cache"
 CPU_BUILD = "this torch is a CPU build"
 
+RAY_PROGRAMS = ("raylet/raylet", "gcs/gcs_server")
+RAY = re.compile(r"ray-[\d.]+\w*\.dist-info$")
+
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject software."""
@@ -71,8 +75,25 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "nccl_plugins": plugins,
         **({"plugins_lacking": lacking} if (lacking := plugins_lacking(plugins, folders)) else {}),
         "put_first": put_first(folders),
+        "ray_running": ray_running(arguments.get("proc", "/proc")),
         "nccl_preloaded": next((word for word in preloaded if "libnccl" in word), ""),
     }
+
+
+def ray_running(proc: str) -> dict[str, str]:
+    """The folders whose Ray runs on this node -> its version; of another container's too, where it may be read."""
+    found: dict[str, str] = {}
+    for entry in os.listdir(proc):
+        try:
+            with open(f"{proc}/{entry}/cmdline", "rb") as stream:
+                program = os.fsdecode(stream.read(4096).partition(b"\0")[0])
+            folder, _, rest = program.partition("/ray/core/src/ray/")
+            if rest in RAY_PROGRAMS:
+                names = os.listdir(f"{proc}/{entry}/root{folder}")
+                found.update((folder, name[4:-10]) for name in names if RAY.match(name))
+        except OSError:
+            continue  # no process, one that has ended, or of another user
+    return found
 
 
 def keeps_pip_out() -> bool:

@@ -81,11 +81,11 @@ WITH_NODES = frozenset(
         """
         compile_finds_a_compiler cpu_ranks_form_one_world data_is_no_lfs_pointer deepspeed_finds_its_python
         deepspeed_tells_the_right_address files_are_judged hostfile_is_the_hosts hostfile_slots_fit_gpus
-        launcher_reaches_every_host limits_are_those_of_slurmd master_address_is_on_the_training_interface
+        limits_are_those_of_slurmd master_address_is_on_the_training_interface
         master_port_is_free nodes_are_the_hosts offload_fits_memory owner_accepts_it packages_are_there
         paths_are_on_every_node
         precision_fits_gpus processes_fit_gpus rank_0_is_reached rendezvous_endpoint_is_recognised
-        servers_tell_the_right_address variables_fit_the_nodes
+        servers_tell_the_right_address variables_fit_the_nodes versions_start_the_job
         """
     )
 )

@@ -52,13 +52,14 @@ def test_memory_is_told_in_bytes(tmp_path):
     """What is swapped out is the difference of two lines, huge pages are a product."""
     write(
         tmp_path,
-        meminfo="MemAvailable: 1024 kB\nSwapTotal: 200 kB\nSwapFree: 150 kB\nHugePages_Total: 3\n"
+        meminfo="MemAvailable: 1024 kB\nCmaTotal: 0 kB\nSwapTotal: 200 kB\nSwapFree: 150 kB\nHugePages_Total: 3\n"
         "Hugepagesize: 2048 kB\n",
         vmstat="nr_free_pages 1\noom_kill 4\n",
     )
     facts = collected(tmp_path)
     assert (facts.memory_available_bytes, facts.swap_used_bytes) == (1 << 20, 50 << 10)
     assert (facts.hugepages_bytes, facts.oom_kills) == (3 * 2048 << 10, 4)
+    assert facts.cma_bytes == 0
 
 
 def test_the_tightest_quota_of_all_groups_above_counts(tmp_path):

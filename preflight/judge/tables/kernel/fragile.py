@@ -52,6 +52,14 @@ def _hugepages(node: NodeFacts) -> str:
     )
 
 
+def _one_piece(node: NodeFacts) -> str:
+    """GB10 shares the CPU's memory with its GPU, and takes what adapters register from the kernel's contiguous part."""
+    if not any("GB10" in gpu.name for gpu in node.gpu.readable()) or not node.rdma.active_ports():
+        raise NotApplicable("no GB10 with an RDMA port")
+    held = present(node.kernel.cma_bytes, "CmaTotal")
+    return "" if held else "CmaTotal is 0: ibv_reg_mr fails with Cannot allocate memory, and NCCL stops"
+
+
 def _cpus(node: NodeFacts) -> str:
     gpus, cpus = len(node.gpu.readable()), node.kernel.cpus()
     if not gpus:
@@ -165,6 +173,13 @@ FRAGILE: tuple[Fault[NodeFacts], ...] = (
         "`sysctl -w net.netfilter.nf_conntrack_max=<more>` on the nodes named; `conntrack -S` and `conntrack -L` show "
         "whose they are",
         "kernel, Documentation/networking/nf_conntrack-sysctl.rst",
+    ),
+    Fault(
+        "contiguous memory",
+        _one_piece,
+        "start an earlier kernel on the nodes named (6.17 where 7.0.0-1019-nvidia runs), or one with `cma=` on its "
+        "command line",
+        "https://github.com/MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks/issues/14",
     ),
     *links.FRAGILE,
 )

@@ -12,6 +12,7 @@ from preflight.launch.launchers.ray.rules import (
     others_are_started,
     start_is_accepted,
     submits_to_the_dashboard,
+    workers_get_the_variables,
 )
 from preflight.launch.launchers.ray.start import GCS_PORT, start_all, write
 from preflight.launch.launchers.torchrun import arguments
@@ -120,7 +121,7 @@ RAY = Launcher(
     programs=("ray start", "ray job submit"),
     read=read,
     rules=(start_is_accepted,),
-    files_rules=(nodes_meet, others_are_started, submits_to_the_dashboard),
+    files_rules=(nodes_meet, others_are_started, submits_to_the_dashboard, workers_get_the_variables),
     write=write,
     start=start_all,
     needs="ray",

@@ -9,10 +9,12 @@ from preflight.judge.ledger.findings import Finding
 from preflight.launch.address import is_loopback
 from preflight.launch.field import Sourced, firm, value_of, words
 from preflight.launch.launchers.ray.start import DASHBOARD_PORT, GCS_PORT
-from preflight.launch.plan import LaunchFiles, Plan, fail
+from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.said import said
 
 AWAY = frozenset(words("-d -dt -td -itd -dit --detach -f -fn -nf tmux screen"))  # started, and not waited for
+
+OF_A_WORKER = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX")
 
 
 def start_is_accepted(plan: Plan) -> Iterable[Finding]:
@@ -80,6 +82,30 @@ def nodes_meet(files: LaunchFiles) -> Iterable[Finding]:
             )
             places = [plan.where for plan in elsewhere]
             yield fail("ray_nodes_meet", message, own.where, *places, fix="--node-ip-address=<the head's address>")
+
+
+def workers_get_the_variables(files: LaunchFiles) -> Iterable[Finding]:
+    """The processes of a Ray cluster have the variables of their `ray start`, not those of the job that uses them."""
+    for script in files.scripts:
+        starts = [plan for plan in script.plans if plan.launcher.name == "ray" and "submit" not in plan.settings]
+        for plan in script.plans if starts else ():
+            is_job = plan.launcher.name == "vllm" or "submit" in plan.settings
+            left = {
+                name: held
+                for name in OF_A_WORKER
+                if is_job
+                and isinstance(held := plan.environment.get(name), Sourced)
+                and not any(name in start.environment for start in starts)
+            }
+            if left and "--runtime-env" not in plan.command:
+                message = said(
+                    "{names} is set for {launcher} and not for `ray start`, whose processes open the connections",
+                    ", ".join(left),
+                    "the job" if plan.launcher.name == "ray" else plan.launcher.name,
+                )
+                where = (*(held.where for held in left.values()), *(start.where for start in starts))
+                fix = "Export them above `ray start`, on every node."
+                yield warn("variables_are_exported", message, *where, fix=fix)
 
 
 def submits_to_the_dashboard(files: LaunchFiles) -> Iterable[Finding]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Field, Sourced, value_of
-from preflight.launch.manifests import containers, pods
+from preflight.launch.manifests import containers, grants, pods
 from preflight.launch.manifests.group import Group, group_of, number
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import Plan, fail, warn
@@ -31,6 +31,7 @@ def mpijob(document: Located, documents: list[Located], file: str) -> Answer:
     found, more = pods.plans(as_launcher, document, file, are_nodes=False)
     problems.extend(more)
     problems.extend(one for group in as_workers for one in containers.interfaces_are_there(group, found, file))
+    problems.extend(one for group in as_workers for one in grants.sshd_may_chroot(group, file))
     placed = []
     gpus = as_workers[0].gpus(file) if as_workers else None
     for plan in found:

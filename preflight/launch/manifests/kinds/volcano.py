@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from preflight.judge.ledger.findings import Finding, Where
-from preflight.launch.field import Unknown
+from preflight.launch.field import Sourced, Unknown, firm
 from preflight.launch.manifests import pods, roles
 from preflight.launch.manifests.group import Group, group_of, number, total
 from preflight.launch.manifests.pods import Answer
-from preflight.launch.plan import Plan, fail
+from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.located import Located
 from preflight.said import said
 
@@ -66,6 +66,28 @@ def _tasks_of_plugin(given: Located | None, names: list[str], file: str) -> list
     return problems
 
 
+def _world_of_all_tasks(given: Located | None, groups: list[Group], found: list[Plan], file: str) -> list[Finding]:
+    """The pytorch plugin counts the pods of every task into WORLD_SIZE, those of a logger too, before Volcano 1.12."""
+    words = [word.text for word in (given.each() if given is not None and isinstance(given.value, list) else [])]
+    named = {option: option for option in ("master", "worker")}
+    named |= {word.lstrip("-").partition("=")[0]: word.partition("=")[2] for word in words if "=" in word}
+    others = [group for group in groups if group.role not in (named["master"], named["worker"])]
+    world, ranks = firm(total(groups)), firm(total([group for group in groups if group not in others]))
+    is_own = any(isinstance(plan.environment.get("WORLD_SIZE"), Sourced) for plan in found)
+    agents = bool(found) and all(plan.launcher.has_agent for plan in found)
+    if not others or agents or is_own or not world or not ranks:
+        return []
+    message = said(
+        "WORLD_SIZE counts the pods of {others} too, {world} in all, and {ranks} of them are ranks: before Volcano "
+        "1.12 they wait for the others until they time out",
+        ", ".join(group.role for group in others),
+        world,
+        ranks,
+    )
+    fix = said("WORLD_SIZE={ranks} in front of the command, or Volcano 1.12", ranks)
+    return [warn("world_size_counts_processes", message, Where(file, others[0].pod.line), fix=fix)]
+
+
 def volcano(document: Located, documents: list[Located], file: str) -> Answer:
     """Tasks with replicas, gang-scheduled by `minAvailable`; the pytorch plugin gives ranks and an address."""
     del documents
@@ -84,6 +106,7 @@ def volcano(document: Located, documents: list[Located], file: str) -> Answer:
     problems.extend(roles.names_a_pod(found, document.get("metadata", "name"), groups))
     if plugins is not None and by_plugin:
         problems.extend(_tasks_of_plugin(plugins.get("pytorch"), names, file))
+        problems.extend(_world_of_all_tasks(plugins.get("pytorch"), groups, found, file))
     if plugins is None or {name for name, _ in plugins.items()} <= {"env", "ssh"}:
         problems.extend(one for plan in found for one in _names_of_hosts(plan))
     else:
