@@ -6,7 +6,20 @@ import json
 from collections.abc import Callable
 
 from . import sysfs
-from .faults import Fault, Fits, Plant, answer, both, file, gone, interface, replaced, training, variables
+from .faults import (
+    Fault,
+    Fits,
+    Plant,
+    answer,
+    both,
+    file,
+    gone,
+    interface,
+    place_of_training,
+    replaced,
+    training,
+    variables,
+)
 from .faults_gpu import AMD, BROKEN, COUNT, HELD_BACK, LINKS, QUERY, is_amd, is_nvidia, of, tag
 from .faults_gpu import SETTINGS as GPU_SETTINGS
 from .faults_log import of_vendor
@@ -251,6 +264,22 @@ def other_wheel(name: str, version: str) -> Plant:
     return plant
 
 
+def with_wheel(name: str, version: str) -> Plant:
+    """A package is installed that the others do not have."""
+
+    def plant(folder: Folder, _: Platform) -> None:
+        place = next(folder.path(f"{TWIN}/env").glob("lib/*/site-packages"))
+        where = f"{place.relative_to(folder.root)}/{name}-{version}.dist-info/METADATA"
+        folder.write(where, f"Name: {name}\nVersion: {version}\n\n")
+
+    return plant
+
+
+def has_plain_hosts(platform: Platform) -> bool:
+    """Whether /etc/hosts names node3, and the node calls itself so."""
+    return platform.own_name == "" and platform.nics[0].addresses[0].startswith("10.77.0.{n}")
+
+
 def has_slot(platform: Platform) -> bool:
     """Whether the training interface is a card whose PCIe link sysfs tells."""
     return bool(training(platform).pci) and not platform.is_guest
@@ -406,6 +435,14 @@ FAULTS = (
     Fault("nameless", both(answer(hostname="localhost.localdomain"), replaced("etc/hosts", r"^10\.77\.0\.3 .*\n", "")),
           "names.own_hostname_is_not_localhost", "localhost",
           lambda p: p.own_name == "" and p.nics[0].addresses[0].startswith("10.77.0.{n}")),
+    Fault("own name is link-local",
+          lambda f, p: f.write("etc/hosts", "fe80::3 node3\n" + f.path("etc/hosts").read_text()),
+          "names.own_hostname_is_no_link_local_address", "leads to fe80::3", has_plain_hosts),
+    Fault("GPUs shared out", file("etc/ld.so.preload", "/usr/local/vgpu/libvgpu.so\n"),
+          "environment.nothing_stands_before_cuda", "libvgpu.so", is_nvidia),
+    Fault("vLLM beside a default route elsewhere", with_wheel("vllm", "0.12.0"),
+          "network.serving_stacks_take_the_training_address", "vLLM takes the address of the default route",
+          lambda p: place_of_training(p) != 0 and bool(p.gateway)),
     Fault("empty /etc/hosts", file("etc/hosts", ""), "names.peers_can_be_resolved", "any peer", on("kubernetes-pod")),
     Fault("no default route", answer(gateway=""), "network.default_routes_are_alike", "no default route",
           lambda p: bool(p.gateway)),
