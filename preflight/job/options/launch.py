@@ -53,7 +53,7 @@ def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) ->
     Raises UsageError where the two contradict each other.
     """
     from preflight.launch.launchers import LAUNCHERS
-    from preflight.launch.rules.data import alike_on_nodes, paths_on_nodes
+    from preflight.launch.slips.data import alike_on_nodes, paths_on_nodes
     from preflight.launch.start import starting_of
 
     starting = starting_of(files)

@@ -29,7 +29,6 @@ from preflight.launch.rules import (
     addresses,
     agreement,
     counts,
-    data,
     names,
     needs,
     nodes,
@@ -44,7 +43,7 @@ from preflight.launch.rules import (
 from preflight.launch.rules.groups import groups
 from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
-from preflight.launch.slips import program, shell, unfilled
+from preflight.launch.slips import data, program, shell, unfilled
 from preflight.said import leaves, said
 from preflight.said.errors import UsageError
 from preflight.said.redact import without_secrets

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Unknown, firm
 from preflight.launch.plan import Plan, fail
-from preflight.launch.slips.source import always, assigned, method, reads, settings_of, variable
+from preflight.launch.slips.source import assigned, method, reached, reads, settings_of, variable
 from preflight.said import said
 
 OWN_NUMBER = re.compile(r"\"?\$\{?(SLURM_LOCALID|LOCAL_RANK|OMPI_COMM_WORLD_LOCAL_RANK)\}?\"?")
@@ -50,7 +50,7 @@ def _one_for_all(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
     count = firm(plan.processes_per_node) or 1
     if count < 2:
         return
-    for line, value in settings_of(tree, "CUDA_VISIBLE_DEVICES"):
+    for line, value in settings_of(reached(tree), "CUDA_VISIBLE_DEVICES"):
         listed = [one for one in value.split(",") if one.strip()]
         if len(listed) < count:
             message = said(
@@ -62,7 +62,7 @@ def _one_for_all(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
             )
             fix = said("Delete line {line}.", line)
             yield fail("program_keeps_what_it_is_given", message, Where(file, line), plan.where, fix=fix)
-    for node in always(tree):
+    for node in reached(tree):
         if isinstance(node, ast.Call) and method(node) == "set_device" and node.args:
             given = node.args[0]
             text = str(given.value) if isinstance(given, ast.Constant) else ""

@@ -11,7 +11,7 @@ from preflight.launch.address import in_brackets, is_ipv6, is_loopback
 from preflight.launch.field import Sourced, firm, value_of
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.slips import devices
-from preflight.launch.slips.source import always, parsed, settings_of, variable
+from preflight.launch.slips.source import always, parsed, reached, settings_of, variable
 from preflight.said import said
 
 
@@ -79,7 +79,7 @@ def _own_port(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
     """`os.environ["MASTER_PORT"] = "29500"` where another port is exported: that one has no effect."""
     exported = plan.environment.get("MASTER_PORT")
     text = value_of(exported)
-    for line, value in settings_of(tree, "MASTER_PORT"):
+    for line, value in settings_of(reached(tree), "MASTER_PORT"):
         if isinstance(exported, Sourced) and text and value != text:
             message = said(
                 "{file} sets MASTER_PORT to {value} itself: the exported {text} has no effect, and where {value} is "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 SIZE_LIMIT = 1 << 20
 
@@ -25,9 +25,21 @@ def always(node: ast.AST) -> Iterator[ast.AST]:
             yield from always(child)
 
 
-def settings_of(tree: ast.Module, name: str) -> Iterator[tuple[int, str]]:
-    """The constants that ``os.environ["NAME"]`` is set to in any case, with their lines."""
-    for node in always(tree):
+def reached(tree: ast.Module) -> Iterator[ast.AST]:
+    """What runs in any case: the text of the module, and of its functions those that are named where something runs."""
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    text = [node for node in tree.body if not isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    waiting: list[ast.AST] = [ast.Module(text, [])]
+    while waiting:
+        for node in always(waiting.pop()):
+            yield node
+            if isinstance(node, ast.Name) and node.id in functions:
+                waiting.append(functions.pop(node.id))
+
+
+def settings_of(nodes: Iterable[ast.AST], name: str) -> Iterator[tuple[int, str]]:
+    """The constants that ``os.environ["NAME"]`` is set to among these, with their lines."""
+    for node in nodes:
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
             continue
         if any(variable(target) == name for target in node.targets):

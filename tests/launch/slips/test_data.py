@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.launch.read import read_texts
-from preflight.launch.rules.data import alike_on_nodes, no_pointers, paths_of, paths_on_nodes
+from preflight.launch.slips.data import alike_on_nodes, no_pointers, paths_of, paths_on_nodes
 from tests.launch.samples import torchrun
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 123456\n"
