@@ -85,7 +85,7 @@ class Options:
     hosts: tuple[Host, ...] = option(
         (Host("local", "127.0.0.1", transport="local"),),
         WHERE,
-        said("The hosts: {forms}, node[01-16], user@host:port or @hostfile.", joined(forms(), ", ")),
+        said("Hosts: {forms}, node[01-16], user@host:port, @hostfile.", joined(forms(), ", ")),
         NODES,
         metavar="HOSTS",
         is_joined=True,

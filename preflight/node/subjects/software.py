@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 from preflight.node.agent import roots
@@ -47,7 +46,6 @@ LINKER_CACHE = "/etc/ld.so.cache"
 CPU_BUILD = "this torch is a CPU build"
 
 RAY_PROGRAMS = ("raylet/raylet", "gcs/gcs_server")
-RAY = re.compile(r"ray-[\d.]+\w*\.dist-info$")
 
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -84,15 +82,17 @@ def ray_running(proc: str) -> dict[str, str]:
     """The folders whose Ray runs on this node -> its version; of another container's too, where it may be read."""
     found: dict[str, str] = {}
     for entry in os.listdir(proc):
+        if not entry.isdigit():
+            continue
         try:
-            with open(f"{proc}/{entry}/cmdline", "rb") as stream:
-                program = os.fsdecode(stream.read(4096).partition(b"\0")[0])
-            folder, _, rest = program.partition("/ray/core/src/ray/")
+            folder, _, rest = os.readlink(f"{proc}/{entry}/exe").partition("/ray/core/src/ray/")
             if rest in RAY_PROGRAMS:
                 names = os.listdir(f"{proc}/{entry}/root{folder}")
-                found.update((folder, name[4:-10]) for name in names if RAY.match(name))
+                found.update(
+                    (folder, name[4:-10]) for name in names if name[:4] == "ray-" and name[-10:] == ".dist-info"
+                )
         except OSError:
-            continue  # no process, one that has ended, or of another user
+            continue  # one that has ended, or of another user
     return found
 
 

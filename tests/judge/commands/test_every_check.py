@@ -45,6 +45,8 @@ WITHOUT = {
     "rdma.libfabric_may_open_every_device": ELSEWHERE,
     "rdma.nccl_finds_the_module_of_gpu_memory": FIXED,
     "trust.programs_of_the_launch_are_there": ELSEWHERE,
+    "ports.no_proxy_takes_every_connection": ELSEWHERE,
+    "software.ray_that_runs_is_the_one_installed": FIXED,
     "files.there_is_room": UNKNOWN,
     "files.shared_files_are_seen_soon": ELSEWHERE,
     "files.shared_paths_take_writes_fast_enough": ELSEWHERE,

@@ -347,7 +347,7 @@ def test_a_ray_that_runs_is_known_by_its_processes(tmp_path):
     programs = {"41": f"{site}/ray/core/src/ray/raylet/raylet", "42": "/usr/bin/python3", "43": "/x/ray/core/src/ray/a"}
     for pid, program in programs.items():
         (tmp_path / pid / "root" / site[1:] / "ray-2.43.0.dist-info").mkdir(parents=True)
-        (tmp_path / pid / "cmdline").write_bytes(program.encode() + b"\0--raylet_socket_name=a\0")
+        (tmp_path / pid / "exe").symlink_to(program)
     (tmp_path / "44").mkdir()
     (tmp_path / "meminfo").write_text("MemTotal: 1 kB\n")
     assert software.ray_running(os.fspath(tmp_path)) == {site: "2.43.0"}
