@@ -151,5 +151,7 @@ def test_a_node_that_ray_lost_is_not_green(cluster):
         code, report, printed = run(cluster, "--profile=quick")
         assert (code != 0 and "node3" in printed) or "node3" not in report["nodes"], printed
     finally:
-        cluster.start("node3")
+        cluster.start("node3")  # `ray start --address=HOST:PORT`, as the message says
         cluster.await_nodes(3)
+    code, report, printed = run(cluster, "--profile=quick", "--need=3")
+    assert (code, list(report["nodes"])) == (0, ["node1", "node2", "node3"]), printed
