@@ -37,13 +37,12 @@ def options_are_of_the_version(files: LaunchFiles, cluster: Cluster) -> Iterable
             held = plan.settings.get(name)
             if not isinstance(held, Sourced) or held.origin != "written" or held.file != plan.where.file:
                 continue
-            versions = {node.name: packages_of(node).get("accelerate", "") for node in cluster}
-            older = tuple(node for node, version in versions.items() if is_within(version, f"<{since}"))
+            older = _older(cluster, ("accelerate",), since)
             if older:
                 message = said(
                     "accelerate {versions} on {older} has no option --{name} and stops: unrecognized arguments; "
                     "{since} is the first that has it",
-                    versions[older[0]],
+                    next(iter(older.values())),
                     fold(older),
                     name,
                     since,
@@ -51,7 +50,7 @@ def options_are_of_the_version(files: LaunchFiles, cluster: Cluster) -> Iterable
                 fix = said(
                     "`pip install 'accelerate>={since}'` on {older}, the same version on every node", since, fold(older)
                 )
-                yield fail("options_are_known", message, held.where, fix=fix, nodes=older)
+                yield fail("options_are_known", message, held.where, fix=fix, nodes=tuple(older))
 
 
 def accelerate_starts_several_machines(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
