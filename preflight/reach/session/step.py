@@ -279,14 +279,7 @@ class Gatherings:
 
 async def _listen(gathering: Gathering) -> socket.socket:
     """A listening socket at a port where tasks may connect. Raises OSError where none is free."""
-    process = await asyncio.create_subprocess_exec(
-        *gathering.ask_ports, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        printed, _ = await asyncio.wait_for(process.communicate(), GREETING_SECONDS)
-    except asyncio.TimeoutError:
-        send_signal(process, signal.SIGKILL)
-        raise OSError("no answer to where tasks may connect") from None
+    printed = await _printed(gathering.ask_ports) if gathering.ask_ports else b""
     if gathering.listen_at:
         with contextlib.suppress(OSError):  # our own resolver gives another address for our name
             kind = socket.AF_INET6 if ":" in gathering.listen_at else socket.AF_INET
@@ -297,3 +290,15 @@ async def _listen(gathering: Gathering) -> socket.socket:
         with contextlib.suppress(OSError):
             return socket.create_server(("", port), family=family, backlog=4096, dualstack_ipv6=both)
     raise OSError("no port is free where tasks may connect")
+
+
+async def _printed(argv: Sequence[str]) -> bytes:
+    """What a command prints. Raises OSError where it does not come back."""
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        return (await asyncio.wait_for(process.communicate(), GREETING_SECONDS))[0]
+    except asyncio.TimeoutError:
+        send_signal(process, signal.SIGKILL)
+        raise OSError("no answer to where tasks may connect") from None

@@ -139,8 +139,6 @@ class Ray:
             controller=("PREFLIGHT_CONTROLLER",),
             address="PREFLIGHT_ADDRESS",
             number="PREFLIGHT_NUMBER",
-            ask_ports=("true",),
-            ports_printed=r"no (port) is (better)",
         )
 
     def explain(self, _node: str, _code: int, stderr: str) -> str:
@@ -159,7 +157,10 @@ class Ray:
         done = self.run([python_with_ray(), "-c", LIST, cluster])
         if done.returncode != 0:
             raise ConnectionError(reported(done.stderr))
-        found: dict[str, Any] = json.loads(last_line(done.stdout, "{}"))
+        try:
+            found: dict[str, Any] = json.loads(last_line(done.stdout, ""))
+        except ValueError:
+            raise ConnectionError("Ray's driver printed no list of nodes; is `ray` another package?") from None
         return found
 
 

@@ -91,13 +91,13 @@ class Gathering:
     controller: tuple[str, ...]  # variables of a task of which one holds our address as the task can reach it
     address: str  # the variable that holds the host's address, as `Host.address`
     number: str  # the variable that holds the task's number
-    ask_ports: tuple[str, ...]  # prints, here, at which of our ports tasks may connect:
-    ports_printed: str  # a regular expression, whose two groups are the first of them and the last
+    ask_ports: tuple[str, ...] = ()  # prints, here, at which of our ports tasks may connect; any where nobody is asked:
+    ports_printed: str = ""  # a regular expression, whose two groups are the first of them and the last
     listen_at: str = ""  # our address at which tasks connect; "" for any
 
     def ports(self, text: str) -> range:
         """Those ports, read from what `ask_ports` printed; port 0 alone for any."""
-        found = re.search(self.ports_printed, text)
+        found = re.search(self.ports_printed, text) if self.ask_ports else None
         first, last = (int(found[1]), int(found[2])) if found else (0, 0)
         return range(first, min(last, 65535) + 1)
 

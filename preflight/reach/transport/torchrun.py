@@ -77,8 +77,6 @@ class Torchrun:
             controller=("PREFLIGHT_CONTROLLER",),
             address="PREFLIGHT_ADDRESS",
             number="PREFLIGHT_NUMBER",
-            ask_ports=("true",),
-            ports_printed=r"no (port) is (better)",
             listen_at=leads.pop() if len(leads) == 1 else "",
         )
 

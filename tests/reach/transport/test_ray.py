@@ -150,3 +150,10 @@ def test_a_driver_that_does_not_come_back_is_not_waited_for(monkeypatch):
     with pytest.raises(TimeoutError, match="`ray status` must succeed"):
         run_driver([sys.executable, "-c", "import time; time.sleep(60)"])
     assert LISTING_SECONDS > 1
+
+
+def test_what_is_no_list_of_nodes_is_said():
+    """A package of the same name that does something else."""
+    ray = Ray({}, lambda argv: subprocess.CompletedProcess(argv, 0, "hello\n", ""))
+    with pytest.raises(ConnectionError, match="printed no list of nodes"):
+        ray.named("")
