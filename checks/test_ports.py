@@ -39,7 +39,7 @@ def test_no_proxy_takes_every_connection(node, cluster):
 
     It answers in the place of a peer: ranks connect and wait ("failed to recv, got 0 bytes"), NCCL's bytes are taken
     for another protocol, and a pod whose proxy goes on running never completes.
-    Fix: the annotation in the finding in the pods' template, or a namespace without injection.
+    Fix: put the annotation that the finding names into the pods' template, or use a namespace without injection.
     """
     cluster.needs_peers()
     found = sidecars.listening(node.ports)
@@ -48,4 +48,8 @@ def test_no_proxy_takes_every_connection(node, cluster):
         message = said(
             "the proxy of {name} takes the connections of this pod (it listens on {ports})", found.name, words
         )
-        raise Blame(message, nodes=[node.name], fix=said("`{annotation}` in the pods' template", found.without))
+        raise Blame(
+            message,
+            nodes=[node.name],
+            fix=said("put `{annotation}` into the annotations of the pods' template", found.without),
+        )

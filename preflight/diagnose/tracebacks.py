@@ -116,9 +116,7 @@ class Tracebacks:
     raised: list[Raised] = field(default_factory=list)
     is_interrupted: bool = False  # whether a person or a signal interrupted the program
     idle: set[tuple[str, str]] = field(default_factory=set)  # exceptions that ended nothing, by file and message
-    times: Counter[tuple[str, ...]] = field(
-        default_factory=Counter
-    )  # by file and process, and by exception and place too
+    times: Counter[tuple[str, ...]] = field(default_factory=Counter)  # by file and process; by exception, place, too
     chained: set[str] = field(default_factory=set)  # streams whose next exception follows from their last
     unfinished: str = ""  # the stream whose last exception says more on the next line
 

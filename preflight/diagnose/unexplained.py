@@ -52,9 +52,8 @@ BENIGN = re.compile(
     r"|\bunable to register cu\w+ factory\b",
     re.IGNORECASE,
 )
-SAYS_MORE = (
-    15  # lines: the words of other ranks, of a launcher and its table that end for an error are fewer, or errors
-)
+# Lines: the words of other ranks, of a launcher and its table, which end for an error, are fewer, or errors.
+SAYS_MORE = 15
 # What people write, in a prompt or a manual: whole sentences without a path, a number, a colon or brackets.
 PROSE = re.compile(r"[A-Z][a-z]+(?: [a-z'-]+,?){9,}[^:=/_\[\](){}<>\d]*")
 MEMBER = re.compile(r'\s*"\w+": "(?:[^"\\]|\\.)*",?')  # a line of a JSON document that a program prints as its result
