@@ -71,7 +71,7 @@ OPTION = re.compile(r"(?<!\S)--([A-Za-z][\w-]*)(?:=|\s+)(\S+)")
 
 
 def options_stand_once(files: LaunchFiles) -> Iterable[Finding]:
-    """The last of two counts, and the first was most likely meant for another; one from a variable is a default."""
+    """Of an option that is given twice the last value is taken; the first was most likely meant for another option."""
     for plan in files.plans:
         lines = files.texts.get(plan.where.file, "").split("\n") if plan.command else []
         numbers = sorted(command_at(lines, plan.where.line)) if lines else []
