@@ -48,6 +48,12 @@ PROCESSES = (
     "tests/reach/session/test_pulse.py",
     "tests/reach/session/test_step.py",
     "tests/cli/test_explain.py",
+    "tests/launch/owners/test_ask.py",
+    "tests/launch/launchers/accelerate/test_schema.py",
+    "tests/launch/test_refused.py::test_torchruns_options_are_those_of_its_own_parser",
+    "tests/launch/test_fuzz.py::test_what_grows_as_it_is_expanded_is_bounded_while_it_does",
+    "tests/node/sources/gpus/test_amd_health.py",
+    "tests/reach/transport/test_ray_driver.py",
 )
 
 # What tries once more, through another launcher, at another moment or with another fault, a promise that tests beside
@@ -146,11 +152,11 @@ def has_no_unit_test(path: str) -> bool:
 
 
 def leave_long_out(config: pytest.Config) -> None:
-    """Let a run of the whole suite do without the tests marked `long`, unless its words ask for some by a marker."""
+    """Let a run of the whole suite, or of a kind of it, do without what is marked `long` and not asked for."""
     option = config.option
     is_part = config.args_source is pytest.Config.ArgsSource.ARGS or option.keyword or config.getoption("lf", False)
-    if not is_part and not option.markexpr:
-        option.markexpr = "not long"
+    if not is_part and "long" not in option.markexpr:
+        option.markexpr = f"({option.markexpr}) and not long" if option.markexpr else "not long"
 
 
 def is_long(item: pytest.Item) -> bool:

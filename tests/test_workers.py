@@ -166,22 +166,23 @@ def test_there_are_no_workers_where_they_would_be_in_the_way(words):
 
 def test_what_is_listed_as_slow_is_there():
     """A file that was moved or renamed is moved here too."""
-    assert [path for path in kinds.PROCESSES if not (ROOT / path).exists()] == []
+    assert [path for path in kinds.PROCESSES if not (ROOT / path.partition("::")[0]).exists()] == []
 
 
 @pytest.mark.parametrize(
     ("words", "asked_for"),
     [
         ({}, "not long"),
-        ({"markexpr": "unit"}, "unit"),
+        ({"markexpr": "unit or lab"}, "(unit or lab) and not long"),
+        ({"markexpr": "long"}, "long"),
         ({"source": pytest.Config.ArgsSource.ARGS}, ""),
         ({"keyword": "mtu"}, ""),
         ({"lf": True}, ""),
     ],
-    ids=["everything", "a marker", "files", "words", "what failed"],
+    ids=["everything", "a marker", "long", "files", "words", "what failed"],
 )
-def test_long_tests_are_left_out_of_a_run_of_all_that_names_no_marker(words, asked_for):
-    """Whoever names a file, a word or a marker gets what was asked for."""
+def test_long_tests_are_left_out_of_a_run_of_all_that_does_not_name_them(words, asked_for):
+    """Whoever names a file, a word or the marker gets what was asked for."""
     asked = config(**words)
     kinds.leave_long_out(asked)
     assert asked.option.markexpr == asked_for

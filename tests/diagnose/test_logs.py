@@ -14,6 +14,7 @@ import pytest
 
 from preflight.diagnose import diagnose
 from preflight.diagnose.found import Diagnosis
+from tests.shares import some_first
 
 FOLDER = Path(__file__).parent / "logs"
 UNKNOWN = "?"
@@ -66,7 +67,7 @@ def is_right(causes: tuple[str, ...], diagnosis: Diagnosis) -> bool:
     return said[0] in causes if said and causes else not said and not causes
 
 
-@pytest.mark.parametrize("dress", DRESSES)
+@pytest.mark.parametrize("dress", some_first(DRESSES, 2))
 def test_logs_lead_to_their_cause(dress):
     """However they are prefixed; those of healthy jobs lead to none."""
     wrong = {}

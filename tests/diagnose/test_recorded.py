@@ -16,6 +16,7 @@ from tests.diagnose.healthy import FAILURES
 from tests.diagnose.test_logs import DRESSES
 from tests.diagnose.test_same import FORMS, LINES, QUOTES
 from tests.house import ROOT
+from tests.shares import shares, some_first
 
 PUBLISHED = {"megatron", "verl", "vllm", "sglang", "nemo"}
 CHOSEN = ("as printed", "by kubectl", "with times", "in colours")
@@ -46,7 +47,7 @@ def test_there_are_enough_of_them():
     assert all(sum(name.startswith(f"{stack}:") for name in HEALTHY) >= 6 for stack in PUBLISHED)
 
 
-@pytest.mark.parametrize("dress", CHOSEN)
+@pytest.mark.parametrize("dress", some_first(CHOSEN, ["by kubectl"]))
 def test_a_job_that_ended_well_is_not_blamed(dress):
     """For what it caught, tried again, recovered from, quoted or printed as it ended."""
     blamed = {}
@@ -57,14 +58,14 @@ def test_a_job_that_ended_well_is_not_blamed(dress):
     assert blamed == {}
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", some_first(FORMS, ["twice"]))
 def test_another_form_of_such_a_log_is_not_blamed_either(form):
     """Twice, of another version, or as another launcher prefixes it."""
     blamed = [name for name, lines in HEALTHY.items() if diagnose(FORMS[form](list(lines))).has_failed]
     assert blamed == []
 
 
-@pytest.mark.parametrize("dress", CHOSEN)
+@pytest.mark.parametrize("dress", some_first(CHOSEN))
 def test_what_was_planted_in_a_job_is_found(dress):
     """Killed, without memory, disk or file, with another port, or by an exception: in its last rank, at its sixth step."""
     missed = {}
@@ -75,22 +76,24 @@ def test_what_was_planted_in_a_job_is_found(dress):
     assert missed == {}
 
 
+@pytest.mark.parametrize("share", shares(4))
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_after_all_that_is_found(failure):
+def test_a_failure_after_all_that_is_found(failure, share):
     """As a second job in the same log, or a rank that fails as the others end."""
     missed = {}
-    for name, lines in HEALTHY.items():
+    for name, lines in share.of(HEALTHY.items()):
         found = [one.cause.name for one in diagnose([*lines, *FAILURES[failure]()]).causes]
         if found[:1] != [failure]:
             missed[name] = found
     assert missed == {}
 
 
+@pytest.mark.parametrize("share", shares(8))
 @pytest.mark.parametrize("form", QUOTES)
-def test_what_such_a_log_quotes_of_another_job_is_no_failure(form):
+def test_what_such_a_log_quotes_of_another_job_is_no_failure(form, share):
     """In its middle, and as its last line."""
     blamed = {}
-    for number, (name, lines) in enumerate(HEALTHY.items()):
+    for number, (name, lines) in share.of(enumerate(HEALTHY.items())):
         quoted = QUOTES[form].format(LINES[number % len(LINES)])
         for at in (len(lines) // 2, len(lines)):
             if diagnose([*lines[:at], quoted, *lines[at:]]).has_failed:

@@ -19,6 +19,7 @@ from preflight.diagnose.ends.end import End
 from preflight.diagnose.prefix import line_of
 from tests.diagnose import test_logs
 from tests.diagnose.healthy import FAILURES, logs, steps
+from tests.shares import shares
 
 RANKS = 4
 QUOTES = {
@@ -95,11 +96,12 @@ def told(lines: list[str]) -> tuple[int, tuple[str, ...]]:
     return diagnosis.outcome.exit_code, tuple(one.cause.name for one in diagnosis.causes[:1])
 
 
+@pytest.mark.parametrize("share", shares(5))
 @pytest.mark.parametrize("form", FORMS)
-def test_every_true_log_leads_to_the_same_in_another_form(form):
+def test_every_true_log_leads_to_the_same_in_another_form(form, share):
     """Doubled, written by another version, or as another launcher prefixes it."""
     changed = {}
-    for name, (_, lines) in test_logs.logs().items():
+    for name, (_, lines) in share.of(test_logs.logs().items()):
         wanted, found = told(list(lines)), told(FORMS[form](list(lines)))
         if wanted != found and not (form == "twice" and name in OF_TWO):
             changed[name] = wanted, found
@@ -153,11 +155,12 @@ def test_the_order_of_ranks_in_a_log_changes_nothing(failure):
     assert (several.outcome.end.value, several.causes[0].cause.name) == wanted
 
 
+@pytest.mark.parametrize("share", shares(5))
 @pytest.mark.parametrize("form", QUOTES)
-def test_what_a_healthy_log_quotes_of_another_job_is_no_failure(form):
+def test_what_a_healthy_log_quotes_of_another_job_is_no_failure(form, share):
     """In its middle and as its last line; the same words without quotation fail it."""
     blamed = {}
-    for number, (name, lines) in enumerate(logs()):
+    for number, (name, lines) in share.of(enumerate(logs())):
         if diagnose(lines).outcome.end in {End.NOTHING, End.JUST_STOPS}:  # no log of a job by itself
             continue
         line = LINES[number % len(LINES)]

@@ -11,6 +11,7 @@ import pytest
 from preflight.launch.rules.check import check_texts
 from preflight.said.errors import UsageError
 from tests.launch.samples import FORMATS, mutated
+from tests.shares import shares
 
 MUTATIONS = 150
 
@@ -23,11 +24,12 @@ def outcome(file, text):
         return (), str(error)
 
 
+@pytest.mark.parametrize("share", shares(6))
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_mutated_file_gives_findings_or_one_line(name):
+def test_a_mutated_file_gives_findings_or_one_line(name, share):
     """A broken file is judged or refused with one line; any other exception is a bug."""
     file, text = FORMATS[name]
-    for seed in range(MUTATIONS):
+    for seed in share.of(range(MUTATIONS)):
         findings, refusal = outcome(file, mutated(text, seed))
         assert "\n" not in refusal
         assert not refusal or file in refusal

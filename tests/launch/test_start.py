@@ -8,6 +8,7 @@ from preflight.launch.read import read_texts
 from preflight.launch.start import starting_of
 from preflight.said.errors import UsageError
 from tests.launch.samples import FORMATS, config, mutated
+from tests.shares import shares
 
 EXPORTS = "export MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 WORLD_SIZE=4\n"
 
@@ -91,11 +92,12 @@ def test_files_that_start_nothing_leave_the_launcher_alone():
     assert starting_of(read_texts({"env.sh": "export NCCL_DEBUG=INFO\n"})) == starting_of(read_texts({}))
 
 
+@pytest.mark.parametrize("share", shares(6))
 @pytest.mark.parametrize("name", FORMATS)
-def test_broken_files_start_nothing_strange(name):
+def test_broken_files_start_nothing_strange(name, share):
     """Whatever could be read of a damaged file: a start or a refusal, never a traceback."""
     file, text = FORMATS[name]
-    for seed in range(200):
+    for seed in share.of(range(200)):
         try:
             files = read_texts({file: mutated(text, seed)})
         except UsageError:

@@ -10,6 +10,7 @@ import pytest
 from preflight.launch.launchers.slurm import read_directives
 from preflight.launch.rules.check import check_texts
 from tests.launch import truth
+from tests.shares import shares
 
 CASES = [case for case in truth.cases() if any("#SBATCH" in text for text in case.texts.values())]
 
@@ -35,11 +36,12 @@ def told(texts):
 @pytest.mark.parametrize(
     "form", ["#SBATCH --nodelist={hosts}", "#SBATCH -w {hosts}", "#SBATCH -w{hosts}", "# nodelist={hosts}", ""]
 )
-def test_a_nodelist_that_fits_changes_no_finding(form):
+@pytest.mark.parametrize("share", shares(8))
+def test_a_nodelist_that_fits_changes_no_finding(form, share):
     """The batch job's own list of nodes is not a step's; nor does a comment or an empty line change anything."""
     assert len([case for case in CASES if case.musts]) > 60
     changes = {}
-    for case in CASES:
+    for case in share.of(CASES):
         changed = {name: with_line(text, form) for name, text in case.texts.items()}
         before, after = told(case.texts), told(changed)
         if before != after:

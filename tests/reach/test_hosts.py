@@ -194,7 +194,7 @@ def test_the_message_names_the_culprit_among_good_hosts():
         parse_hosts("good1,bad;name,good2")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_gives_hosts_or_a_usage_error(text):
     """No input ends in another exception, and no accepted address can be an option or leave its word."""
@@ -226,7 +226,7 @@ def test_names_are_folded_for_people(given_names, expected):
     assert fold(given_names) == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{1,3}(-ib[0-9])?", fullmatch=True), min_size=1, max_size=12, unique=True)
 )
@@ -235,7 +235,7 @@ def test_folded_names_read_back_as_the_same_hosts(given_names):
     assert set(names(fold(given_names))) == set(given_names)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.from_regex(r"(n|gpu-)(0|00)?[0-9]{1,3}(-b)?", fullmatch=True), min_size=2, max_size=12, unique=True))
 def test_names_are_folded_as_clustershell_folds_them(given_names):
     """Those that differ in one number we fold ourselves, for it takes seconds where thousands are written often."""

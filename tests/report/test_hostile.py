@@ -23,6 +23,7 @@ from preflight.said.errors import UsageError
 from tests.report.hostile import CORPUS
 from tests.report.outputs import OUTPUTS
 from tests.report.readers import Page, markdown, prometheus
+from tests.shares import shares
 
 BENIGN = "benign"
 OF_FORMATS = {f"--format {name}" for name in FORMATS}
@@ -56,9 +57,15 @@ def drawn(make_hostile, drawings):
 
 
 @pytest.fixture(params=CORPUS)
-def texts(request):
+def kind(request):
+    """What is hostile about the texts."""
+    return request.param
+
+
+@pytest.fixture(params=shares(6))
+def texts(kind, request):
     """Hostile texts of one kind."""
-    return CORPUS[request.param]
+    return request.param.of(CORPUS[kind])
 
 
 def test_there_are_enough_of_them():

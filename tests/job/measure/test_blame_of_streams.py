@@ -22,7 +22,7 @@ def lying(draw, least=3):
     return nodes, liar, {liar: lambda peer, sends, rate: rate * saying[peer, sends]}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(lying(), st.integers(0, 1000))
 def test_no_figure_of_a_liar_makes_its_honest_peers_slow(case, seed):
     """Neither the nodes nor the paths between them and the liar, whatever it claims of each stream."""
@@ -35,7 +35,7 @@ def test_no_figure_of_a_liar_makes_its_honest_peers_slow(case, seed):
     assert slow.usual(streams) <= 1.05 * USUAL if agreed(streams) else True
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(lying(least=5), st.data())
 def test_a_slow_node_is_named_whatever_a_liar_says_of_it(case, data):
     """In its direction, and no other honest node with it."""
@@ -50,7 +50,7 @@ def test_a_slow_node_is_named_whatever_a_liar_says_of_it(case, data):
     assert {name for place in found if place.direction != "path" for name in place.nodes} <= {bad, liar}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(lying())
 def test_the_pairs_of_ranks_have_the_same_promise(case):
     """Where all rounds of a look are planned at once."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from preflight.facts.results import Slow, Stream
 from preflight.job.measure import slow
 from tests.bench.simulate import Network, names, planted, searched
+from tests.shares import some_first
 
 
 def shifted(nodes, network):
@@ -60,7 +61,12 @@ def test_what_every_stream_of_a_slow_node_loses_is_told():
     assert (place.nodes, place.direction, place.sent_again) == (("c",), "egress", 0.02)
 
 
-@pytest.mark.parametrize(("count", "runs"), [(3, 400), (4, 400), (8, 400), (16, 300), (64, 100), (512, 20), (4096, 3)])
+@pytest.mark.parametrize(
+    ("count", "runs"),
+    some_first(
+        [(3, 100), (16, 100), (64, 20), (3, 400), (4, 400), (8, 400), (16, 300), (64, 100), (512, 20), (4096, 3)], 3
+    ),
+)
 def test_one_to_a_sixteenth_of_slow_nodes_are_found_and_nobody_else(count, runs):
     """Recall is 1.0 and no false node is named, with 5 % noise and 1 % of streams disturbed, in seeded draws."""
     nodes = names(count)
@@ -72,14 +78,17 @@ def test_one_to_a_sixteenth_of_slow_nodes_are_found_and_nobody_else(count, runs)
         assert told(found) == wanted, seed
 
 
-@pytest.mark.parametrize(("count", "runs"), [(2, 300), (3, 300), (8, 300), (16, 300), (256, 40), (4096, 3)])
+@pytest.mark.parametrize(
+    ("count", "runs"),
+    some_first([(2, 100), (16, 100), (2, 300), (3, 300), (8, 300), (16, 300), (256, 40), (4096, 3)], 2),
+)
 def test_a_healthy_cluster_has_no_slow_place(count, runs):
     """5 % noise and 2 % of streams disturbed name neither a node nor a path: what does not last is forgotten."""
     for seed in range(runs):
         assert searched(names(count), Network(noise=0.05, disturbed=0.02, seed=seed))[1] == (), seed
 
 
-@pytest.mark.parametrize("count", [8, 16, 64])
+@pytest.mark.parametrize("count", some_first([8, 16, 64]))
 def test_slow_paths_are_no_slow_nodes(count):
     """One to three slow paths: at most 3 false nodes in 1000 runs; each path that was measured is named."""
     nodes, false = names(count), 0
@@ -137,7 +146,7 @@ def test_pairs_are_packed_into_rounds_without_a_node_twice():
     assert rounds == ((("a", "b"), ("c", "d")), (("a", "c"), ("d", "b")))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     count=st.integers(3, 256),
     share=st.floats(0.05, 0.7),

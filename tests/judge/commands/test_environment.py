@@ -64,6 +64,7 @@ def test_every_peer_by_address_and_name_is_left_to_the_proxy_no_more():
 
 
 def test_a_line_too_long_to_type_is_not_given():
-    """Of thousands of nodes each would have all their names in the report: a network or the end of a name does it."""
-    run = as_root(healthy(1000)).with_variables("node2", http_proxy="http://proxy:3128")
+    """With thousands of names in it, of peers or others, it would fill the report: the end of a name does it."""
+    names = ",".join(f"service-{number}.example.com" for number in range(1000))
+    run = as_root(healthy()).with_variables("node2", http_proxy="http://proxy:3128", no_proxy=names)
     assert typed(run, "environment.proxies_leave_the_peers_out") == {}

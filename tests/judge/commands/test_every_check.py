@@ -22,6 +22,7 @@ from preflight.testing import FakeRun, healthy, roce
 from tests.checks.samples import Broken, checks, files_have, judge, with_interface, with_netdevs
 from tests.checks.test_files import checkpoint
 from tests.judge.commands.typed import as_root
+from tests.shares import some_first
 
 FOLDER = Path(__file__).parents[2] / "checks"
 MEASURED = "a figure was measured; no fact says which value is wrong"
@@ -278,7 +279,7 @@ def report_of(findings: list[Finding]) -> RunReport:
     )
 
 
-@pytest.mark.parametrize("words", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("words", some_first(HOSTILE.values(), [EVERY]), ids=HOSTILE)
 def test_no_word_of_a_node_becomes_a_command(tmp_path, words):
     """Every command of every broken cluster, with such names, is run by a shell that has stubs and `touch` only.
 

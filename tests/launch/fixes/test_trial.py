@@ -14,6 +14,7 @@ from preflight.said.errors import UsageError
 from tests.launch import truth
 from tests.launch.nodes import cluster
 from tests.launch.samples import FORMATS, SBATCH, config, judged, mutated
+from tests.shares import shares
 
 MUTATIONS = 120
 TORCHRUN = (
@@ -92,12 +93,10 @@ def made(texts):
             yield finding, [finding.edits] if finding.edits else [way for way in ways if way]
 
 
-@pytest.mark.parametrize("source", sorted({case.source for case in truth.cases()}))
-def test_a_fix_that_is_shown_was_made_and_holds(source):
+@pytest.mark.parametrize("share", shares(9))
+def test_a_fix_that_is_shown_was_made_and_holds(share):
     """Its finding is gone, no other has come, the start has its program and ranks; made twice it is the same."""
-    for case in truth.cases():
-        if case.source != source:
-            continue
+    for case in share.of(truth.cases()):
         before = reading(case.texts)
         for finding, ways in made(case.texts):
             if not ways:
@@ -111,10 +110,15 @@ def test_a_fix_that_is_shown_was_made_and_holds(source):
         assert fixed(once).texts == once, case.name
 
 
-def test_no_fix_has_the_sign_of_a_new_line_or_is_cut():
-    """A block of YAML is written in one line; a command has all of its words."""
-    found = [finding for case in truth.cases() for finding in check_texts(case.texts)[0]]
+@pytest.mark.parametrize("share", shares(9))
+def test_no_fix_has_the_sign_of_a_new_line(share):
+    """A block of YAML is written in one line."""
+    found = [finding for case in share.of(truth.cases()) for finding in check_texts(case.texts)[0]]
     assert [finding for finding in found if "\n" in finding.fix] == []
+
+
+def test_no_fix_is_cut():
+    """A command has all of its words, however long."""
     long = SLURM.format(tasks="--ntasks-per-node=1", command=C10D + " --option=" + "x" * 300 + " --last=1")
     (fix,) = fixes({"j.sbatch": long}, "every_node_is_started")
     assert fix == f"srun {C10D} --option={'x' * 300} --last=1"

@@ -6,6 +6,7 @@ import pytest
 
 from preflight.launch.rules.check import check_texts
 from tests.launch import truth
+from tests.shares import shares
 from tests.wording import PROSE, fixes_read_other_words
 
 
@@ -24,10 +25,11 @@ def fixes(cases):
     }
 
 
-def test_a_word_changed_changes_no_edit(monkeypatch):
+@pytest.mark.parametrize("share", shares(6))
+def test_a_word_changed_changes_no_edit(monkeypatch, share):
     """Every case of the launch rules gets the same fixes and edits, and some of them have any."""
     texts = (truth.FOLDER.parent / "launch_rules.txt").read_text()
-    cases = [*truth.parsed(texts, "launch_rules.txt"), *truth.cases()]
+    cases = share.of([*truth.parsed(texts, "launch_rules.txt"), *truth.cases()])
     before = fixes(cases)
     fixes_read_other_words(monkeypatch, prose=True)
     after = fixes(cases)

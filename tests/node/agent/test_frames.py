@@ -39,7 +39,7 @@ def header(text_length: object, blob_length: object = "00000000", checksum: obje
     return b"%s %s %s %s\n" % (MARKER, *(str(word).encode() for word in (text_length, blob_length, checksum)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(MESSAGES, st.binary(max_size=60)), max_size=4), st.binary(max_size=30), st.integers(1, 40))
 def test_messages_come_back_however_the_bytes_are_cut(sent, noise, step):
     """What is encoded is decoded, blobs and order included, between any noise and in pieces of any size."""
@@ -146,7 +146,7 @@ def test_what_json_does_not_have_is_not_sent(figure):
         encode(MARKER, {"a": float(figure)})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(VALUES)
 def test_the_text_is_the_librarys(value):
     """Whatever is said is written as the json library would write it."""
@@ -158,7 +158,7 @@ def test_names_that_are_no_text_become_text():
     assert json.loads(frames.json_text({"links": {1: {True: "up"}}})) == {"links": {"1": {"true": "up"}}}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(MESSAGES, st.binary(max_size=60))
 def test_orders_arrive_as_they_were_given(message, blob):
     """What a node is told comes back whole, in the same frames, and damage is noticed by the same checksum."""
@@ -186,7 +186,7 @@ def test_control_characters_cross_as_data():
     assert decoder_of_a_node().feed(encode(MARKER, {"a": text})) == [({"a": text}, b"")]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_messages_noise_or_a_frame_error(data):
     """No input ends in another exception."""

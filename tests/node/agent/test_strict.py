@@ -59,7 +59,7 @@ def test_only_strict_json_objects_are_messages(text, words):
         Decoder(MARKER, strict_json).feed(frame_of(text))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=80) | VALUES.map(lambda value: json.dumps(value).encode()))
 def test_any_json_is_an_object_or_a_frame_error(text):
     """Only objects come through."""

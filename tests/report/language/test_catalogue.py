@@ -10,6 +10,7 @@ from babel.messages.pofile import read_po
 
 from preflight.report.language.catalogue import FOLDER, catalogue
 from tests import catalogue as sources
+from tests.shares import some_first
 
 CHINESE = catalogue("zh")
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -59,7 +60,7 @@ def test_the_file_is_read_as_babel_reads_it():
     assert catalogue("tlh") == {}
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", some_first(range(50), 4))
 def test_a_noun_changed_in_english_costs_no_translation(seed: int):
     """Of one template at random: its own row keeps its Chinese, and every other row is as it was."""
     choice = random.Random(seed)
