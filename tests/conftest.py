@@ -59,8 +59,8 @@ def patience_now() -> float:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """A run of the unit tests reads no file that holds none of them."""
-    is_about_units = config.option.markexpr == "unit" and collection_path.is_relative_to(HERE)
-    return True if is_about_units and kinds.has_no_unit_test(f"{collection_path.relative_to(HERE.parent)}") else None
+    is_of_units = kinds.is_about_units(config.option.markexpr) and collection_path.is_relative_to(HERE)
+    return True if is_of_units and kinds.has_no_unit_test(f"{collection_path.relative_to(HERE.parent)}") else None
 
 
 @pytest.hookimpl(wrapper=True)

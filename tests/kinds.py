@@ -159,6 +159,11 @@ def leave_long_out(config: pytest.Config) -> None:
         option.markexpr = f"({option.markexpr}) and not long" if option.markexpr else "not long"
 
 
+def is_about_units(words: str) -> bool:
+    """Whether a run of these markers takes no test that starts processes."""
+    return words in ("unit", "(unit) and not long")
+
+
 def is_long(item: pytest.Item) -> bool:
     """Is it one more sample of what other tests show?"""
     return item.nodeid.startswith(LONG)

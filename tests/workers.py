@@ -21,6 +21,8 @@ from typing import Any
 
 import pytest
 
+from tests import kinds
+
 MOST_WORKERS = 6
 ONE_BY_ONE = ("tests/e2e/", "tests/field/", "tests/lab/")  # where each test takes seconds
 CLONE_NEWNET = 0x40000000
@@ -39,7 +41,7 @@ def choose(config: pytest.Config) -> None:
     if is_part or is_watched or judges_hosts or not can_have_own_network():
         return
     # Two more than cores: tests of the lab wait half of their time. Those of unit do not, and a worker costs a start.
-    more = 1 if option.markexpr == "unit" else 2
+    more = 1 if kinds.is_about_units(option.markexpr) else 2
     option.numprocesses = min(len(os.sched_getaffinity(0)) + more, MOST_WORKERS)
     option.tx = ["popen"] * option.numprocesses
     option.dist = "load"
