@@ -1,101 +1,123 @@
 """What is found in the launch cases, logs and broken clusters of the tests? ``python -m tests.found`` writes it.
 
-Of each finding about a launch file: verdict and rule, the lines it points at, the values of its sentence and what it
-would edit; of a case without one: the fields of each start. Of each log: the causes, their lines, ranks and nodes. Of
-each broken cluster: the commands that an operator is given. No wording stands there, so a better sentence changes
-nothing, and a wrong number, line, rank, edit or command does. The case of the same name in tests/data/launch/ or
-tests/diagnose/logs/, or the rows of the check in tests/checks/, say whether a line is right.
+Of each finding about a launch file, alone, beside the facts of nodes, or broken in one place: verdict and rule, the
+lines it points at, the nodes, the values of its sentence and of its fix, and what it would edit; of each start all its
+fields. Of each log: the causes, their lines, ranks and nodes. Of each broken cluster: the verdicts, the values and the
+commands that an operator is given. No wording stands there, so a better sentence changes nothing, and a wrong number,
+line, rank, edit or command does. The case of the same name in tests/data/launch/ or tests/diagnose/logs/, or the rows
+of the check in tests/checks/, say whether a line is right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import groupby
+from functools import partial
+from itertools import groupby, islice
 from operator import itemgetter
 from string import ascii_letters
 from typing import Any
+from zlib import crc32
 
 from preflight.diagnose import diagnose
 from preflight.diagnose.found import Diagnosis
 from preflight.judge.ledger.findings import Finding
-from preflight.launch.field import Sourced, Unknown
-from preflight.launch.plan import Plan
+from preflight.launch.read import read_texts
 from preflight.launch.rules.check import check_texts
 from preflight.said import Said
 from preflight.said.errors import UsageError
-from tests.checks.samples import judge
+from tests.checks.samples import Broken, judge
 from tests.diagnose import test_logs
 from tests.house import ROOT
 from tests.judge.commands.test_every_check import rows
 from tests.judge.commands.typed import as_root
-from tests.launch import truth
+from tests.launch import faults, nodes, told, truth
 
 FOLDER = ROOT / "tests" / "data" / "said"
-FIELDS = {
-    "nodes": "nodes",
-    "fewest_nodes": "least",
-    "processes_per_node": "each",
-    "world_size": "world",
-    "rank": "rank",
-    "local_rank": "local",
-    "master_address": "address",
-    "master_port": "port",
-    "node_rank": "node",
-}
+Sections = dict[str, Callable[[], Iterator[str]]]  # part of a table -> its lines
+# Of a text with words in it: options, commands, variables, numbers and paths.
+CODE = re.compile(r"\S*[\d=$_/]\S*|--\S+")
+# Clusters on which the launch cases are judged, one case on one of them.
+CLUSTERS = (
+    nodes.cluster(2, hcas=("mlx5_0",)),
+    nodes.cluster(4, gpus=4, interfaces=("eth0", "eth1"), packages=("accelerate",), listening=(29500,)),
+    nodes.cluster_of(nodes.node(0, gpus=0), nodes.node(1, gpus=0, packages=())),
+)
+EACH = 5  # right files in which one kind of fault is made
 
 
-def of_launch_cases() -> Iterator[str]:
-    """Each case with what was found in it, or read of it; of one file the name is left out."""
-    for source, cases in groupby(truth.cases(), key=lambda case: case.source):
-        yield f"##### {source}"
+def of_launch_cases() -> Sections:
+    """Each case with what was found in it."""
+    return by_source(lambda texts: [line for one in check_texts(texts)[0] for line in as_found(one)])
+
+
+def of_starts() -> Sections:
+    """Each case with what was read of it."""
+    return by_source(lambda texts: told.of_files(read_texts(texts)))
+
+
+def of_cases_on_nodes() -> Sections:
+    """Half of the cases, each with what is found beside the facts of a cluster, and not in the files alone."""
+
+    def on_nodes(texts: dict[str, str]) -> Iterator[str]:
+        place = crc32("".join(texts.values()).encode()) % (2 * len(CLUSTERS))
+        if place < len(CLUSTERS):
+            alone = {(one.check, one.message) for one in check_texts(texts)[0]}
+            found = check_texts(texts, CLUSTERS[place])[0]
+            yield from (line for one in found if (one.check, one.message) not in alone for line in as_found(one))
+
+    return by_source(on_nodes)
+
+
+def by_source(read: Callable[[dict[str, str]], Iterable[str]]) -> Sections:
+    """The launch cases of each file; of a case of one file the name is left out."""
+
+    def lines(cases: tuple[truth.Case, ...]) -> Iterator[str]:
         for case in cases:
-            lines: list[str] = []
+            found: list[str] = []
             with suppress(UsageError):
-                findings, files = check_texts(case.texts)
-                lines = [line for one in findings for line in as_found(one)] or [*of_nodes(map(as_read, files.plans))]
-            if lines:
+                found = list(read(case.texts))
+            if found:
                 (file, *others) = case.texts
                 yield f"=== {case.name}"
-                yield from lines if others else (line.replace(f"{file}:", ":") for line in lines)
+                yield from found if others else (line.replace(f"{file}:", ":") for line in found)
+
+    sources = groupby(truth.cases(), key=lambda case: case.source)
+    return {source: partial(lines, tuple(cases)) for source, cases in sources}
 
 
-def as_read(plan: Plan) -> str:
-    """A start: where it stands, and its fields, each with the line where that is another one."""
-    told = [f"{plan.launcher.name} {plan.where.file}:{plan.where.line}"]
-    for name, word in FIELDS.items():
-        field = getattr(plan, name)
-        if field is not None and not is_usual(plan, name, field):
-            value = "?" if isinstance(field, Unknown) else field.value
-            told.append(f"{word}={value}" + f"@{field.line}" * (field.line != plan.where.line))
-    return " ".join(told)
+def of_faults() -> Sections:
+    """Each kind of fault in some right files, and what is found in them then."""
+    good = [case for case in truth.cases() if not case.musts]
 
+    def lines(fault: faults.Fault) -> Iterator[str]:
+        start = crc32(fault.name.encode()) % len(good)  # other files for other kinds
+        made = ((case, texts) for case in good[start:] + good[:start] for _, texts in faults.broken(case, fault))
+        for case, texts in islice(made, EACH):
+            yield f"=== {case.source}: {case.name}"
+            with suppress(UsageError):
+                yield from (line for one in check_texts(texts)[0] for line in as_found(one))
 
-def is_usual(plan: Plan, name: str, field: Sourced | Unknown) -> bool:
-    """Is a field what the tool takes where nothing is written, or the product or copy of others?"""
-    if isinstance(field, Unknown):
-        return name == "fewest_nodes"
-    nodes, each = plan.nodes, plan.processes_per_node
-    if name == "world_size" and isinstance(nodes, Sourced) and isinstance(each, Sourced):
-        return field.value == nodes.value * each.value
-    return field.origin == "tool" or (name == "fewest_nodes" and field == nodes)
-
-
-def of_nodes(starts: Iterable[str]) -> Iterator[str]:
-    """Starts in a row that differ in their node alone, as one."""
-    for told, many in groupby((start.partition(" node=") for start in starts), key=itemgetter(0)):
-        nodes = [node for _, _, node in many]
-        yield told + (f" node={' '.join(nodes)}" if any(nodes) else f" {len(nodes)}x" * (len(nodes) > 1))
+    return {fault.name: partial(lines, fault) for fault in faults.FAULTS}
 
 
 def as_found(finding: Finding) -> Iterator[str]:
-    """A finding and its edits."""
+    """A finding, how it is put right, and its edits."""
     places = [f"{where.file}:{where.line}" for where in finding.where]
     seen = {*places, *(where.file for where in finding.where)}
     rule = finding.check.removeprefix("launch.")
-    yield " ".join([str(finding.verdict), rule, *places, *(one for one in values(finding.message) if one not in seen)])
+    said = [one for one in values(finding.message) if one not in seen]
+    yield " ".join([str(finding.verdict), rule, *places, *of_nodes(finding), *said])
+    fix = [one for one in values(finding.fix) if one not in {*said, *seen}]
+    yield from [f"  fix {' '.join(fix)}"] * bool(fix)
     for edit in finding.edits:
         yield f"  {edit.file}:{edit.first}-{edit.last}{'' if edit.is_sure else ' perhaps'} -> {' / '.join(edit.lines)}"
+
+
+def of_nodes(finding: Finding) -> list[str]:
+    """The nodes that it names."""
+    return [f"on {','.join(finding.nodes)}"] * bool(finding.nodes)
 
 
 def values(text: Any) -> Iterator[str]:
@@ -105,6 +127,8 @@ def values(text: Any) -> Iterator[str]:
             yield from values(part)
     elif not isinstance(text, str) or is_telling(text):
         yield str(text)
+    else:
+        yield from CODE.findall(text)
 
 
 def is_telling(value: str) -> bool:
@@ -112,14 +136,19 @@ def is_telling(value: str) -> bool:
     return len(value) > 2 and (" " not in value or not set(value) & set(ascii_letters))
 
 
-def of_logs() -> Iterator[str]:
+def of_logs() -> Sections:
     """Each log with what was found in it, the lines that speak of that, and the job."""
+
+    def lines(logs: list[tuple[str, tuple[str, ...]]]) -> Iterator[str]:
+        for name, log in logs:
+            if found := list(diagnosed(diagnose(list(log)))):
+                yield from [f"=== {name}", *found]
+
     logs = ((*name.split(": ", 1), log) for name, (_, log) in test_logs.logs().items())
-    for source, many in groupby(logs, key=itemgetter(0)):
-        yield f"##### {source}"
-        for _, name, log in many:
-            if lines := list(diagnosed(diagnose(list(log)))):
-                yield from [f"=== {name}", *lines]
+    return {
+        source: partial(lines, [(name, log) for _, name, log in many])
+        for source, many in groupby(logs, key=itemgetter(0))
+    }
 
 
 def diagnosed(found: Diagnosis) -> Iterator[str]:
@@ -142,20 +171,26 @@ def diagnosed(found: Diagnosis) -> Iterator[str]:
         yield " ".join(["job", *told])
 
 
-def of_broken_clusters() -> Iterator[str]:
-    """Each check with the commands for every cluster that the tests break for it."""
-    held = [(row.name, row.run) for row in rows()]
-    for name, many in groupby(sorted(held, key=itemgetter(0)), key=itemgetter(0)):
-        typed = [line for _, run in many for line in as_typed(judge(name, as_root(run)))]
-        if typed:
+def of_broken_clusters() -> Sections:
+    """Each check with what it says of every cluster that the tests break for it, and the commands."""
+
+    def lines(broken: list[Broken]) -> Iterator[str]:
+        for name, many in groupby(broken, key=lambda row: row.name):
+            runs = [run for row in many for run in (row.run, as_root(row.run))]
+            typed = [line for run in runs for one in judge(name, run) for line in as_judged(one)]
             yield from [f"=== {name}", *dict.fromkeys(typed)]
 
+    held = sorted(rows(), key=lambda row: row.name)
+    by_subject = groupby(held, key=lambda row: row.name.partition(".")[0])
+    return {subject: partial(lines, list(many)) for subject, many in by_subject}
 
-def as_typed(findings: Iterable[Finding]) -> Iterator[str]:
-    """Node, the command for now and the one that lasts; what is a remark and no command is left out."""
-    for command in (command for finding in findings for command in finding.commands):
+
+def as_judged(finding: Finding) -> Iterator[str]:
+    """Verdict, nodes and values; for each node the command for now and the one that lasts, without mere remarks."""
+    yield " ".join([str(finding.verdict), *of_nodes(finding), *values(finding.message)])
+    for command in finding.commands:
         ways = [way for way in (command.now, command.lasting) if way and not way.startswith("#")]
-        yield f"{command.node}: {' || lasting: '.join(ways)}"
+        yield f"  {command.node}: {' || lasting: '.join(ways)}"
 
 
 def numbers(ranks: Iterable[int]) -> str:
@@ -163,14 +198,29 @@ def numbers(ranks: Iterable[int]) -> str:
     return ",".join(map(str, ranks))
 
 
-TABLES = {"commands": of_broken_clusters, "launch": of_launch_cases, "logs": of_logs}
+TABLES: dict[str, Callable[[], Sections]] = {
+    "clusters": of_broken_clusters,
+    "faults": of_faults,
+    "launch": of_launch_cases,
+    "logs": of_logs,
+    "nodes": of_cases_on_nodes,
+    "starts": of_starts,
+}
+
+
+def listed(name: str) -> dict[str, list[str]]:
+    """A table as it was written: section -> lines."""
+    _, *parts = f"\n{(FOLDER / f'{name}.txt').read_text(encoding='utf-8')}".split("\n##### ")
+    return {head: lines for head, *lines in (part.removesuffix("\n").split("\n") for part in parts)}
 
 
 def main() -> None:
     """Write all of it."""
     FOLDER.mkdir(exist_ok=True)
-    for name, lines in TABLES.items():
-        (FOLDER / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines()), encoding="utf-8")
+    for name, table in TABLES.items():
+        held = ((head, "\n".join(part())) for head, part in table().items())
+        text = "".join(f"##### {head}\n{lines}\n" for head, lines in held)
+        (FOLDER / f"{name}.txt").write_text(text, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,38 @@ from preflight.said import said as sentence
 from tests import found as said
 
 
+def sections(*names: str) -> pytest.MarkDecorator:
+    """One test for each section of these tables, as they are listed."""
+    return pytest.mark.parametrize(("name", "section"), [(name, one) for name in names for one in said.listed(name)])
+
+
+def assert_listed(name: str, section: str) -> None:
+    """The lines of a section are those that were written down."""
+    assert "\n".join(said.TABLES[name]()[section]()).split("\n") == said.listed(name)[section]
+
+
+@sections("faults", "launch", "nodes", "starts")
+def test_launch_files_hold_what_is_listed(name, section):
+    """Every start, and of findings verdict, place, values and edits; `python -m tests.found` writes what is right."""
+    assert_listed(name, section)
+
+
+@sections("clusters")
+def test_broken_clusters_are_told_what_is_listed(name, section):
+    """Verdict, nodes, values and commands, check by check."""
+    assert_listed(name, section)
+
+
+@sections("logs")
+def test_logs_tell_what_is_listed(name, section):
+    """Causes, lines, ranks and nodes, log by log."""
+    assert_listed(name, section)
+
+
 @pytest.mark.parametrize("name", said.TABLES)
-def test_findings_are_those_of_the_table(name):
-    """Verdict, place, values, edits and commands, case by case; `python -m tests.found` writes what is right."""
-    listed = (said.FOLDER / f"{name}.txt").read_text(encoding="utf-8")
-    assert list(said.TABLES[name]()) == listed.splitlines()
+def test_no_section_is_missing(name):
+    """A new file of cases, check with a broken cluster or kind of fault is listed too."""
+    assert list(said.TABLES[name]()) == list(said.listed(name))
 
 
 def test_the_table_holds_values_and_no_words():
@@ -21,3 +48,4 @@ def test_the_table_holds_values_and_no_words():
     inner = sentence("{file} sets {option}", "run.sh", "--nnodes")
     text = joined([sentence("{count} node{s}: {why}", 4, "s", inner), sentence("{how}", "none at all")])
     assert list(said.values(text)) == ["4", "run.sh", "--nnodes"]
+    assert list(said.values("give --nnodes=2 on every node, or unset MASTER_ADDR")) == ["--nnodes=2", "MASTER_ADDR"]

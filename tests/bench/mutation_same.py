@@ -6,6 +6,10 @@ A change is left out of a sample, with its reason, after the sample was drawn: a
 from __future__ import annotations
 
 import ast
+from functools import cache
+
+from tests import catalogue
+from tests.house import ROOT
 
 # The file, the line and the change, as tests.bench.mutation prints it -> why nothing is different then.
 SAME: dict[tuple[str, str, str], str] = {
@@ -27,6 +31,8 @@ SAME: dict[tuple[str, str, str], str] = {
 }
 LIMIT = 100
 WORDS = {"said": (0,), "Cause": (1, 3)}  # who takes English sentences, and at which places
+SENTENCE = "the English words of a sentence; tests ask for the values in it"
+EDGES = {("Lt", "LtE"), ("LtE", "Lt"), ("Gt", "GtE"), ("GtE", "Gt")}  # what takes a limit in, or leaves it out
 
 
 def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str, words: str) -> str:
@@ -41,17 +47,55 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
             above = within[above]
         if isinstance(above, (ast.Assign, ast.AnnAssign)) and isinstance(within[above], ast.Module):
             return "a limit of a hundred and more: one more is as good"
+    if isinstance(node, ast.Compare) and tuple(words.split(" becomes ")) in EDGES and is_of_a_limit(node, within):
+        return "a limit of a hundred and more: one more is as good"
+    if isinstance(node, ast.Constant) and is_shown(node, within, path):
+        return SENTENCE
     if isinstance(above, ast.Call) and getattr(above.func, "id", "") == "Cause" and above.args[4:5] == [node]:
         return "where a cause was looked up: a reference for people"
     if isinstance(above, ast.Call) and isinstance(node, ast.Constant):
         places = WORDS.get(getattr(above.func, "id", ""), ())
         if any(above.args[place : place + 1] == [node] for place in places):
-            return "the English words of a sentence; tests ask for the values in it"
+            return SENTENCE
     if isinstance(node, ast.Constant) and path == "preflight/diagnose/cause.py":
         held = [one for one in ancestors(node, within) if isinstance(one, ast.Assign)]
         if held and getattr(held[0].targets[0], "id", "") == "COMMON":
             return "by which of its words a pattern is looked up changes how long it takes alone"
     return ""
+
+
+def is_of_a_limit(node: ast.Compare, within: dict[ast.AST, ast.AST]) -> bool:
+    """Is a value compared with one number of a hundred and more, written there or named at the top of the module?"""
+    (limit,) = node.comparators[:1]
+    if isinstance(limit, ast.Name):
+        module = ancestors(node, within)[-1]
+        assert isinstance(module, ast.Module)
+        named = [one for one in module.body if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == limit.id]
+        return bool(named) and amount(named[0].value) >= LIMIT
+    return amount(limit) >= LIMIT
+
+
+def amount(node: ast.AST) -> float:
+    """The number that is written there, as a product too; 0 where there is none."""
+    try:
+        held = eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}})
+    except (NameError, TypeError, ValueError):
+        return 0
+    return held if isinstance(held, (int, float)) else 0
+
+
+def is_shown(node: ast.Constant, within: dict[ast.AST, ast.AST], path: str) -> bool:
+    """Is it a text, or a part of one, that people read as a sentence, as the catalogue of translations takes it?"""
+    above = within.get(node)
+    text = above if isinstance(above, ast.JoinedStr) else node
+    msgid = " ".join(catalogue.template_of(text).split())
+    return isinstance(node.value, str) and (msgid, text.lineno) in sentences_of(path)
+
+
+@cache
+def sentences_of(path: str) -> frozenset[tuple[str, int]]:
+    """The sentences of a file of ours, each with its line."""
+    return frozenset(catalogue.spoken((ROOT / path).read_text(encoding="utf-8"), path))
 
 
 def ancestors(node: ast.AST, within: dict[ast.AST, ast.AST]) -> list[ast.AST]:

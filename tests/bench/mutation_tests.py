@@ -24,17 +24,17 @@ from tests import kinds
 
 CALLS = 30  # of one function in one test are traced: later ones run hardly a new line, and each costs time
 STAGE_SECONDS = 12  # of tests are tried on a change in each of the two stages, as long as they took while traced
-# What sees all cases is tried in any case.
-BROAD = ("tests/launch/test_truth.py", "tests/test_found.py")
+# What walks over all cases or all rows of tables is tried in any case: which of them a change is in, no traced line says.
+BROAD = ("tests/diagnose/causes/test_examples.py", "tests/launch/test_truth.py", "tests/test_found.py")
 ALSO: dict[str, tuple[str, ...]] = {
     "checks": ("tests/judge", "tests/testing"),
-    "preflight/diagnose": ("tests/test_found.py::test_findings_are_those_of_the_table[logs]",),
+    "preflight/diagnose": ("tests/test_found.py::test_logs_tell_what_is_listed",),
     "preflight/judge": (
         "tests/checks",
-        "tests/test_found.py::test_findings_are_those_of_the_table[commands]",
+        "tests/test_found.py::test_broken_clusters_are_told_what_is_listed",
         "tests/testing",
     ),
-    "preflight/launch": ("tests/test_found.py::test_findings_are_those_of_the_table[launch]",),
+    "preflight/launch": ("tests/test_found.py::test_launch_files_hold_what_is_listed",),
     "preflight/run/suite/plugin.py": ("tests/judge",),
 }
 
@@ -68,7 +68,7 @@ def tests_of(path: str) -> list[str]:
 
 def is_below(test: str, places: Iterable[str]) -> bool:
     """Is a test's node id in one of these files or folders?"""
-    return any(test == place or test.startswith((f"{place}::", f"{place}/")) for place in places)
+    return any(test == place or test.startswith((f"{place}::", f"{place}/", f"{place}[")) for place in places)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,82 @@
+"""What do the starts in the launch cases ask for, in full, and what is found in them on nodes?"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from preflight.launch.field import Sourced, Unknown
+from preflight.launch.plan import LaunchFiles, Plan
+
+HEAD = ("launcher", "where", "start")
+# What is the file's own text, or follows from the fields beside it.
+LEFT_OUT = (*HEAD, "config", "command", "words")
+DEFAULTS = {one.name: one.default for one in dataclasses.fields(Plan)}
+
+
+def of_files(files: LaunchFiles) -> Iterator[str]:
+    """Every start, hostfile and configuration; of a start in a row what differs from the one before."""
+    before: list[str] = []
+    for plan in files.plans:
+        now = list(of_plan(plan))
+        yield now[0]
+        yield from (line for line in now[1:] if line not in before)
+        before = now
+    for hostfile in files.hostfiles:
+        yield "hosts " + " ".join(f"{host.name}:{of_field(host.slots, host.where.line)}" for host in hostfile.hosts)
+    for batch in files.batches:
+        yield f"batch {of_mapping(batch.values)}"
+    for file, variables in files.variables:
+        yield f"variables {file} {of_mapping(variables)}"
+
+
+def of_plan(plan: Plan) -> Iterator[str]:
+    """A line for the fields, and one for each that holds several values."""
+    told = [f"{plan.launcher.name}, {plan.start} {plan.where.file}:{plan.where.line}"]
+    more: list[str] = []
+    for one in dataclasses.fields(Plan):
+        value = getattr(plan, one.name)
+        if one.name in LEFT_OUT or not value or value == DEFAULTS[one.name]:
+            continue
+        if isinstance(value, Mapping):
+            more.append(f"  {one.name} {of_mapping(value)}")
+        elif isinstance(value, tuple) and one.name != "wrapper":
+            more.append(f"  {one.name} {' '.join(of_part(part) for part in value)}")
+        elif dataclasses.is_dataclass(value) and not isinstance(value, Sourced | Unknown):
+            more.append(f"  {one.name} {of_part(value)}")
+        else:
+            told.append(f"{one.name}={of_part(value, plan.where.line)}")
+    yield " ".join(told)
+    yield from more
+
+
+def of_part(value: Any, line: int = 0) -> str:
+    """A value in one line."""
+    if isinstance(value, Sourced | Unknown):
+        return of_field(value, line)
+    if isinstance(value, Mapping):
+        return f"({of_mapping(value)})"
+    if isinstance(value, tuple | list):
+        return "[" + " ".join(of_part(part, line) for part in value) + "]"
+    if dataclasses.is_dataclass(value):
+        held = ((one.name, getattr(value, one.name)) for one in dataclasses.fields(value))
+        return "(" + " ".join(f"{name}={of_part(part)}" for name, part in held if part) + ")"
+    return str(value)
+
+
+def of_mapping(values: Mapping[str, Any]) -> str:
+    """The names with their values, in the order in which they were read."""
+    return " ".join(f"{name}={of_part(value)}" for name, value in values.items())
+
+
+def of_field(value: Sourced[Any] | Unknown | None, line: int) -> str:
+    """A value with the line that tells it where that is another one; what is unknown with a question mark."""
+    if value is None:
+        return ""
+    place = f"@{value.line}" if value.line != line else ""
+    if isinstance(value, Sourced):
+        return f"{value.value!s}{place}{'' if value.origin == 'written' else f'({value.origin[0]})'}"
+    told = {"v": value.varies, "c": value.in_container, "once": not value.per_node, value.hidden: value.hidden}
+    flags = " ".join(word for word, holds in told.items() if holds)
+    return f"?{value.expression}{place}{f'({flags})' if flags else ''}"

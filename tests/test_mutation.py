@@ -1,0 +1,57 @@
+"""Does the measure of the tests leave out what no test is asked to notice, and nothing else?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench import mutation_same
+from tests.bench.mutants import mutants
+from tests.bench.mutation_tests import is_below
+from tests.house import ROOT
+
+
+def left_out(source: str, words: str) -> list[bool]:
+    """Of each change of a module that is called so: is it left out?"""
+    return [bool(one.why_same) for one in mutants("preflight/judge/blame.py", source) if one.words == words]
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "is_left_out"),
+    [
+        ("MOST = 4 << 20\ndef f(n):\n    return n > MOST\n", "Gt becomes GtE", True),
+        ("def f(n):\n    return n < 4096\n", "Lt becomes LtE", True),
+        ("def f(n):\n    return n < 4096\n", "Lt becomes Gt", False),
+        ("FEW = 3\ndef f(n):\n    return n > FEW\n", "Gt becomes GtE", False),
+        ("def f(n, m):\n    return n < m\n", "Lt becomes LtE", False),
+        ("def f(n):\n    return n < 99\n", "Lt becomes LtE", False),
+    ],
+)
+def test_one_more_than_a_large_limit_is_as_good(source, words, is_left_out):
+    """Where the limit itself is taken in or left out; the opposite comparison and a small limit are tested."""
+    assert left_out(source, words) == [is_left_out]
+
+
+def test_sentences_of_the_catalogue_are_left_out_and_words_of_programs_are_not(monkeypatch):
+    """As a whole and as the parts of one with values; an option, a key and a text that is compared are noticed."""
+    source = (
+        'def f(n):\n    yield "the GPU is not on the bus"\n    yield f"{n} ranks wait on {n} nodes"\n'
+        '    yield "--nnodes"\n    yield n["hold on"]\n    yield n == "not set at all"\n'
+    )
+    shown = frozenset(mutation_same.catalogue.spoken(source, "preflight/judge/blame.py"))
+    monkeypatch.setattr(mutation_same, "sentences_of", lambda _path: shown)
+    every = [one for one in mutants("preflight/judge/blame.py", source) if one.words.endswith("is spoilt")]
+    assert {one.line for one in every if one.why_same} == {2, 3}
+    assert {one.line for one in every if not one.why_same} == {4, 5, 6}
+
+
+def test_what_walks_over_tables_is_tried_by_its_file_function_or_row():
+    """The parts of one parametrized test are below it."""
+    assert is_below("tests/test_found.py::test_a[x]", ["tests/test_found.py::test_a"])
+    assert is_below("tests/test_found.py::test_a", ["tests"])
+    assert not is_below("tests/test_found.py::test_ab[x]", ["tests/test_found.py::test_a"])
+
+
+def test_every_exception_by_hand_is_still_a_line_of_ours():
+    """One that nobody needs any more is taken out."""
+    gone = [key for key in mutation_same.SAME if key[1] not in (ROOT / key[0]).read_text()]
+    assert gone == []
