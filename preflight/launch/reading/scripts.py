@@ -195,7 +195,7 @@ def _plans_of(
     """The plans of a script's commands, and why others are not judged: reason -> line."""
     name, lines = walk.name, grammar.Lines(walk.text)
     # from the line on at which bash stops nothing is sure
-    torn = lines.line(walk.reading.broken.place) if walk.reading.broken else len(walk.text)
+    torn = walk.reading.torn or len(walk.text)
     own = {lines.line(place) for place in walk.reading.commands}
     plans: list[Plan] = []
     unknowns: dict[str, int] = {}

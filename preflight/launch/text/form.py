@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from preflight.judge.ledger.findings import Edit, Finding, Where
-from preflight.launch.plan import fail, warn
+from preflight.judge.ledger.findings import Edit, Finding, Verdict, Where
+from preflight.launch.plan import fail, problem, warn
+from preflight.launch.text import bash
 from preflight.launch.text.grammar import Lines, Reading
 from preflight.said import said
 
@@ -30,12 +31,13 @@ def problems(text: str, file: str, reading: Reading) -> Iterable[Finding]:
     """Everything that is wrong with the form of a script."""
     lines = text.split("\n")
     places = Lines(text)
-    if not reading.open_documents and not OTHER_SHELL.match(text):  # else nothing that follows is a command of bash
-        yield from _syntax(file, lines, places, reading)
+    # else nothing that follows is a command of bash
+    if not reading.verdict.open_documents and not OTHER_SHELL.match(text):
+        yield from _syntax(file, lines, reading)
     yield from _holes(text, file, places, reading)
     yield from _assignments(text, file, places, reading)
     yield from _folded(_continued(text, file, lines, places, reading))
-    yield from _open_documents(text, file, places, reading)
+    yield from _open_documents(file, lines, reading)
     yield from _batch(file, lines, places, reading)
 
 
@@ -51,19 +53,25 @@ def as_meant(text: str, found: Iterable[Finding]) -> str:
     return "\n".join(lines)
 
 
-def _syntax(file: str, lines: list[str], places: Lines, reading: Reading) -> Iterable[Finding]:
-    """The first thing that `bash -n` stops at."""
-    broken = reading.broken
-    if broken is None:
+def _syntax(file: str, lines: list[str], reading: Reading) -> Iterable[Finding]:
+    """What bash stops at, in its own words, told where it begins; or why it could not be asked."""
+    verdict, torn = reading.verdict, reading.torn
+    if verdict.unasked:
+        message = said("whether bash reads it to its end is not known: {reason}", verdict.unasked)
+        yield problem(Verdict.SKIP, "script_is_bash", message, Where(file, 1), fix=said("bash -n {file}", file))
+    if not verdict.line:
         return
-    number = places.line(broken.place)
-    line = lines[number - 1].strip()
-    shown = f": {line[:80]}" if line else ""
-    yield fail(
-        "script_is_bash",
-        said("bash stops at line {number}, {reason}{shown}", number, broken.reason, shown),
-        Where(file, number),
+    unclosed = said("; {token} of line {torn} is never closed", f"`{reading.unclosed}`", torn)
+    line = lines[torn - 1].strip()[:80]
+    message = said(
+        "{bash} stops at line {line}: {words}{unclosed}{shown}",
+        bash.name(),
+        verdict.line,
+        verdict.words,
+        unclosed if reading.unclosed else "",
+        f": {line}" if line else "",
     )
+    yield fail("script_is_bash", message, Where(file, torn))
 
 
 def _holes(text: str, file: str, places: Lines, reading: Reading) -> Iterable[Finding]:
@@ -229,12 +237,10 @@ def _numbered(edit: Edit) -> str:
     return f"{edit.first}: {' '.join(line.strip() for line in edit.lines)}"
 
 
-def _open_documents(text: str, file: str, places: Lines, reading: Reading) -> Iterable[Finding]:
+def _open_documents(file: str, lines: list[str], reading: Reading) -> Iterable[Finding]:
     """Bash takes the rest of the script for the here-document, and only warns."""
-    for place in reading.open_documents[:4]:
-        ending = text[place : place + 40].split("\n", 1)[0].lstrip("<- ").split(" ")[0].strip("'\"\\")
-        number = places.line(place)
-        alike = next((at + 1 for at, line in enumerate(text.split("\n")) if at >= number and line.strip() == ending), 0)
+    for number, ending in reading.verdict.open_documents[:4]:
+        alike = next((at for at, line in enumerate(lines, start=1) if at > number and line.strip() == ending), 0)
         why = said(" (line {alike} has blanks around it)", alike) if alike else ""
         message = said(
             "no line is {ending} alone{why}: all that follows is text of this here-document, and never runs",
@@ -243,9 +249,8 @@ def _open_documents(text: str, file: str, places: Lines, reading: Reading) -> It
         )
         where = (Where(file, number), *([Where(file, alike)] if alike else []))
         edits = (Edit(file, alike, alike, (ending,)),) if alike else ()
-        yield fail(
-            "script_is_bash", message, *where, fix=said("{ending} at the beginning of its line", ending), edits=edits
-        )
+        fix = said("{ending} at the beginning of its line", ending)
+        yield fail("script_is_bash", message, *where, fix=fix, edits=edits)
 
 
 def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iterable[Finding]:
