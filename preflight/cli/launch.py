@@ -102,7 +102,8 @@ def _exit_code(findings: Sequence[Finding], files: LaunchFiles, *, is_whole: boo
         return 1
     if Verdict.ERROR in verdicts or not is_whole:
         return 3
-    return 5 if files.unjudged or not files.are_judged or files.are_open else 0
+    is_unread = any(one.check == "launch.script_is_bash" and one.verdict is Verdict.SKIP for one in findings)
+    return 5 if is_unread or files.unjudged or not files.are_judged or files.are_open else 0
 
 
 def port_findings(run: Run, files: LaunchFiles) -> tuple[Finding, ...]:
