@@ -17,6 +17,7 @@ from preflight.launch.reading.bundle import Bundle, beside, resolved
 from preflight.launch.reading.makefile import is_makefile, of_each_target
 from preflight.launch.reading.named import named_files, with_training
 from preflight.launch.reading.trainer import find_programs, with_trainer
+from preflight.launch.schedulers import sbatch
 from preflight.launch.schedulers.directives import read_granted
 from preflight.launch.schedulers.granted import with_granted
 from preflight.launch.text import form, grammar
@@ -107,7 +108,7 @@ def _walk(
     """What a script runs, by itself or as another one starts it."""
     slurm = read_directives(text, name)
     reading = grammar.read(text)
-    problems = list(form.problems(text, name, reading))
+    problems = [*form.problems(text, name, reading), *sbatch.problems(text, name, reading)]
     bundle.problems.extend(problems)
     repaired = form.as_meant(text, problems)
     if repaired != text:

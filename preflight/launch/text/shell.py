@@ -193,24 +193,15 @@ class Script:
 
     def child(self, scope: Scope, outer: tuple[str, ...]) -> Script:
         """The walk through a script inside this one, which adds to the same commands."""
-        return Script(
-            scope,
-            self.load,
-            self.handlers,
-            self.commands,
-            self.functions,
-            outer,
-            self.nesting + 1,
-            self.conditions,
-            self.steps,
-            launch_words=self.launch_words,
-            loop=self.loop,
-            in_background=self.in_background,
-            written=self.written,
-            batches=self.batches,
-            starts=self.starts,
-            stdin=self.stdin,
-            unread=self.unread,
+        return replace(
+            self,
+            scope=scope,
+            outer=outer,
+            nesting=self.nesting + 1,
+            is_torn=False,
+            ended=0,
+            is_function=False,
+            outside={},
         )
 
     def nested_in(self, inner: Inner, outer: tuple[str, ...], scope: Scope) -> None:
