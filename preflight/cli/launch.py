@@ -18,10 +18,10 @@ from preflight.judge.views.mesh import blames_of_port
 from preflight.launch.diff import fixed, patch
 from preflight.launch.field import Sourced
 from preflight.launch.launchers import LAUNCHERS
-from preflight.launch.owners.ask import ask, ask_bash
+from preflight.launch.owners.ask import ask
 from preflight.launch.owners.questions import questions
 from preflight.launch.plan import LaunchFiles, fail, problem
-from preflight.launch.read import read_files, scripts_of_bash
+from preflight.launch.read import read_files
 from preflight.launch.rules.check import check_files
 from preflight.launch.seats import folded, ranks_table, section
 from preflight.launch.write import write_files
@@ -67,7 +67,7 @@ def check(
         failures = {name: said("not reached: {reason}", reason) for name, reason in run.failures.items()} | unreadable(
             cluster
         )
-    answers = (*ask(questions(files), options.reach.python or sys.executable), *ask_bash(scripts_of_bash(files)))
+    answers = ask(questions(files), options.reach.python or sys.executable)
     findings = (*reached, *check_files(files, cluster, answers=answers))
     code = _exit_code(findings, files, is_whole=not failures)
     if only_diff:
@@ -102,7 +102,8 @@ def _exit_code(findings: Sequence[Finding], files: LaunchFiles, *, is_whole: boo
         return 1
     if Verdict.ERROR in verdicts or not is_whole:
         return 3
-    return 5 if files.unjudged or not files.are_judged or files.are_open else 0
+    is_unread = any(one.check == "launch.script_is_bash" and one.verdict is Verdict.SKIP for one in findings)
+    return 5 if is_unread or files.unjudged or not files.are_judged or files.are_open else 0
 
 
 def port_findings(run: Run, files: LaunchFiles) -> tuple[Finding, ...]:

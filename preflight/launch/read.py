@@ -16,8 +16,8 @@ from preflight.launch.reading.named import of_other_machines
 from preflight.launch.reading.scripts import judge_scripts
 from preflight.launch.reading.unset import with_unset
 from preflight.launch.text import form
+from preflight.launch.text.grammar import is_too_deep
 from preflight.launch.text.marks import clean
-from preflight.launch.text.shell import is_too_deep
 from preflight.said import said
 from preflight.said.errors import UsageError
 
@@ -81,8 +81,3 @@ def _as_script(name: str, text: str) -> str:
     if makefile.is_makefile(name):
         return makefile.as_script(text)
     return units.as_script(text) if units.is_unit(text) else text
-
-
-def scripts_of_bash(files: LaunchFiles) -> dict[str, str]:
-    """The given files that bash itself reads."""
-    return {name: text for name, text in files.script_texts.items() if _as_script(name, text) == text}

@@ -217,6 +217,17 @@ def test_a_start_that_is_not_judged_beside_one_that_is_keeps_the_code_from_0(run
     assert run("launch", "check", "a.sh", "d.sh").returncode == 0
 
 
+def test_without_bash_a_script_is_not_green(run, tmp_path, monkeypatch):
+    """Nobody read it to its end: that is said, and the code is not 0."""
+    (tmp_path / "run.sh").write_text("torchrun --standalone --nproc_per_node=8 train.py\n")
+    assert run("launch", "check", "run.sh").returncode == 0
+    (tmp_path / "run.sh").write_text("torchrun --standalone --nproc_per_node=4 train.py\n")
+    monkeypatch.setenv("PATH", "")
+    done = run("launch", "check", "run.sh")
+    assert done.returncode == 5
+    assert "not known: there is no bash on this machine" in done.stdout
+
+
 def test_diff_is_a_patch_and_nothing_else(run, tmp_path):
     """What it mends is counted beside it; the exit code is that of the files as they are."""
     (tmp_path / "x.sh").write_text("torchrun --nproc_per_node=8 \\\n  --master_port=66664 t.py\n")

@@ -5,23 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
-import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from preflight.judge.ledger.findings import Where
 from preflight.launch.owners.questions import Answer, Question
 
 SECONDS = 30.0
 PROGRAM = Path(__file__).parents[2] / "job" / "ranks" / "owners.py"
-BASH_LINE = re.compile(r"(?m)^/dev/stdin: line (\d+): (?!warning:)(.*)$")
-OTHER_SHELL = re.compile(r"#!.*\b(zsh|fish|csh|tcsh|ksh|python\d*|perl|ruby)\b")
 
 
 def ask(asked: Sequence[Question], python: str, *, seconds: float = SECONDS) -> tuple[Answer, ...]:
@@ -68,26 +63,3 @@ def _run(argv: Sequence[str], given: str, seconds: float) -> str:
             with contextlib.suppress(ProcessLookupError):  # whatever it left, and itself where its time is over
                 os.killpg(process.pid, signal.SIGKILL)
         return process.communicate(timeout=seconds)[0].decode("utf-8", "replace")
-
-
-def ask_bash(texts: Mapping[str, str], *, seconds: float = 5.0) -> Iterator[Answer]:
-    """Whether bash can read these scripts to their ends: it reads them with -n, which runs nothing."""
-    bash = shutil.which("bash")
-    for name, text in texts.items() if bash else ():
-        if "\r" in text or OTHER_SHELL.match(text):  # told by rules of their own
-            continue
-        try:
-            done = subprocess.run(
-                [str(bash), "--norc", "-n", "/dev/stdin"],
-                input=text.encode("utf-8", "replace"),
-                capture_output=True,
-                timeout=seconds,
-                env={"LC_ALL": "C"},
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return
-        found = BASH_LINE.search(done.stderr.decode("utf-8", "replace"))
-        if done.returncode and found:
-            question = Question("bash", (Where(name, int(found[1])),))
-            yield Answer(question, "bash", "-n", found[2])

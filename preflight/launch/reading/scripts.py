@@ -17,6 +17,7 @@ from preflight.launch.reading.bundle import Bundle, beside, resolved
 from preflight.launch.reading.makefile import is_makefile, of_each_target
 from preflight.launch.reading.named import named_files, with_training
 from preflight.launch.reading.trainer import find_programs, with_trainer
+from preflight.launch.schedulers import sbatch
 from preflight.launch.schedulers.directives import read_granted
 from preflight.launch.schedulers.granted import with_granted
 from preflight.launch.text import form, grammar
@@ -107,7 +108,7 @@ def _walk(
     """What a script runs, by itself or as another one starts it."""
     slurm = read_directives(text, name)
     reading = grammar.read(text)
-    problems = list(form.problems(text, name, reading))
+    problems = [*form.problems(text, name, reading), *sbatch.problems(text, name, reading)]
     bundle.problems.extend(problems)
     repaired = form.as_meant(text, problems)
     if repaired != text:
@@ -195,7 +196,7 @@ def _plans_of(
     """The plans of a script's commands, and why others are not judged: reason -> line."""
     name, lines = walk.name, grammar.Lines(walk.text)
     # from the line on at which bash stops nothing is sure
-    torn = lines.line(walk.reading.broken.place) if walk.reading.broken else len(walk.text)
+    torn = walk.reading.torn or len(walk.text)
     own = {lines.line(place) for place in walk.reading.commands}
     plans: list[Plan] = []
     unknowns: dict[str, int] = {}

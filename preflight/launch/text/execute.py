@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from preflight.launch.text.expansion import Assigned, Scope
+from preflight.launch.text.grammar import parse
 from preflight.launch.text.marks import LINE_MARK, UNKNOWN_MARK, Marks, is_firm, is_known, plain
 from preflight.launch.text.shell import (
     CONTAINERS,
@@ -22,7 +23,6 @@ from preflight.launch.text.shell import (
     Start,
     Word,
     is_container,
-    parse,
 )
 from preflight.launch.text.syntax import source
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from preflight.launch.text.bash import expanded
 from preflight.launch.text.marks import Marks, is_firm, is_known, lined, plain, split_words, varies
 from preflight.launch.text.syntax import (
     TEXT_LIMIT,
     WORDS_LIMIT,
     calculated,
-    expanded,
     is_all,
     replaced,
     sequence,

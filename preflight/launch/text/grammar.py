@@ -1,65 +1,119 @@
-"""Can bash read a script to its end, and if not, where does it stop?
+"""What does a script consist of, and can bash read it to its end?
 
-A recogniser of bash's grammar (bash(1), SHELL GRAMMAR) that gives no tree: the tree of `shell` takes what is broken as
-far as it goes, and takes some of what is right for broken.
+bash says whether it can (`bash`), the tree that tree-sitter's grammar of bash gives says where comments, commands and
+quoted texts stand. What neither knows is what people forget in a script: a guide's <address>, a blank behind the
+backslash at the end of a line.
 """
 
 from __future__ import annotations
 
 import bisect
+import functools
+import itertools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
-from preflight.launch.text.quotes import Broken
-from preflight.launch.text.tokens import REDIRECT, Tokens
-from preflight.said import said
+from preflight.launch.text.bash import Verdict, verdict
 
-DEPTH_LIMIT = 60
-COPROCESS = re.compile(r"coproc[ \t]+[A-Za-z_]\w*[ \t]+(?=[{(])")
-PARENTHESES = re.compile(r"\([ \t]*\)")
-CLOSING = frozenset({"then", "else", "elif", "fi", "do", "done", "esac", "}"})
-COMPOUND = frozenset({"if", "for", "while", "until", "case", "select", "{", "[[", "function", "(", "(("})
+DEPTH_LIMIT = 4_000
+PARENTHESIS = re.compile("[()]")
+# A guide's <address>: no blank at its ends, no file's ending in it, and a word's end behind it; <two words> need none.
+PLACEHOLDER = re.compile(
+    r"(?<![<&])<(?=[A-Za-z])(?:[A-Za-z0-9_-]{1,40}>(?=[\s:/\\\"'),;]|$)|[A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+){1,9}>)"
+)
+BLANKED = re.compile(r"(?<!\\)(?:\\\\)*(\\)[ \t]+(?=\n|$)")
+HASHED = re.compile(r"(?<=[ \t])\\[ \t]#")
+ESCAPED = re.compile(r"(?<=[\"'])\\[$`\"]")
+IN_WORD = re.compile(r"[^\s;&|()]\Z|\\[ \t]\Z")  # a # behind it begins no comment
+QUOTES = ("'", '"', "`")
+IN_TEXT = re.compile(r"[\w./$-]")
+TEXTS = frozenset({"string", "raw_string", "ansi_c_string", "translated_string"})
+# In these a letter has no meaning of its own, whatever stands around them.
+OPAQUE = TEXTS | {"comment", "heredoc_body", "arithmetic_expansion", "regex", "extglob_pattern", "expansion"}
+COMMANDS = frozenset({"command_substitution", "process_substitution"})
+STATEMENTS = frozenset(
+    {
+        "case_statement",
+        "c_style_for_statement",
+        "command",
+        "compound_statement",
+        "declaration_command",
+        "for_statement",
+        "function_definition",
+        "if_statement",
+        "subshell",
+        "test_command",
+        "unset_command",
+        "variable_assignment",
+        "while_statement",
+    }
+)
+PAIRS = {
+    "if": "fi",
+    "do": "done",
+    "case": "esac",
+    "{": "}",
+    "${": "}",
+    "(": ")",
+    "$(": ")",
+    "<(": ")",
+    ">(": ")",
+    "((": "))",
+    "$((": "))",
+    "[[": "]]",
+}
+AT_THE_END = re.compile(r"unexpected end of file|unexpected EOF while looking for matching `(?P<wanted>.)'")
 
 
 @dataclass(frozen=True)
 class Reading:
     """What reading a script to its end brought to light; every place is an offset into the text.
 
-    ``placeholders`` are the spans of ``<ADDRESS>`` that nobody filled in, ``blanked`` the backslashes with a blank
-    between them and the end of their line, ``hashed`` those with a blank and a # behind them, ``comments``
-    the places of comments, ``open_documents`` here-documents without their last line, ``escapes`` the spans of
-    escaped letters right behind a quote's end.
+    ``verdict`` is bash's own, ``torn`` the line from which on nothing is sure, 0 where bash reads all of it,
+    ``unclosed`` what is open there. ``placeholders`` are the spans of ``<ADDRESS>`` that nobody filled in, ``blanked``
+    the backslashes with a blank between them and the end of their line, ``hashed`` those with a blank and a # behind
+    them, ``comments`` and ``commands`` the places where they begin, ``escapes`` the spans of escaped letters right
+    behind a quote's end.
     """
 
-    broken: Broken | None
+    verdict: Verdict
+    torn: int = 0
+    unclosed: str = ""
     placeholders: tuple[tuple[int, int], ...] = ()
     blanked: tuple[int, ...] = ()
     hashed: tuple[int, ...] = ()
     comments: tuple[int, ...] = ()
     commands: tuple[int, ...] = ()
-    open_documents: tuple[int, ...] = ()
     escapes: tuple[tuple[int, int], ...] = ()
 
 
+@functools.lru_cache(maxsize=256)
 def read(text: str) -> Reading:
-    """Read a script as ``bash -n`` does, up to the first thing that bash does not understand."""
-    grammar = Grammar(text)
-    broken: Broken | None = None
-    try:
-        grammar.script()
-    except Broken as error:
-        broken = error
-    except RecursionError:
-        pass
+    """What a script consists of, up to the first thing that bash does not understand."""
+    masked = PLACEHOLDER.sub(lambda found: "_" * len(found[0]), text)
+    told = verdict(masked)
+    tree = Tree(masked)
+    torn, unclosed = tree.unclosed(told)
+    # behind a quote without its end texts are taken for code, and code for texts; an open block hides nothing
+    limit = tree.lines.end(torn if unclosed in QUOTES else told.line) if told.line else len(text)
+
+    def found(pattern: re.Pattern[str], *, nested: bool) -> tuple[tuple[int, int], ...]:
+        spans = (one.span(one.lastindex or 0) for one in pattern.finditer(text, 0, limit))
+        return tuple((start, end) for start, end in spans if tree.is_code(start, nested=nested))
+
     return Reading(
-        broken,
-        tuple(grammar.placeholders),
-        tuple(grammar.blanked),
-        tuple(grammar.hashed),
-        tuple(grammar.comments),
-        tuple(grammar.starts),
-        tuple(grammar.open_documents),
-        tuple(grammar.escapes),
+        told,
+        torn,
+        unclosed,
+        found(PLACEHOLDER, nested=True),
+        tuple(start for start, _ in found(BLANKED, nested=False)),
+        tuple(start for start, _ in found(HASHED, nested=False)),
+        tuple(
+            place for place in tree.comments if place < limit and not IN_WORD.search(text[max(place - 2, 0) : place])
+        ),
+        tuple(place for place in tree.commands if place < limit),
+        found(ESCAPED, nested=True),
     )
 
 
@@ -82,261 +136,141 @@ class Lines:
     """The line of an offset."""
 
     def __init__(self, text: str) -> None:
+        self.size = len(text)
         self.ends = [place for place, letter in enumerate(text) if letter == "\n"]
 
     def line(self, place: int) -> int:
         """Counted from 1."""
         return bisect.bisect_left(self.ends, place) + 1
 
+    def end(self, line: int) -> int:
+        """Where a line ends: the offset of its line feed, or the length of the text."""
+        return [*self.ends, self.size][min(line, len(self.ends) + 1) - 1]
 
-@dataclass
-class Grammar(Tokens):
-    """The walk over one script; `at` is where it stands."""
 
-    starts: list[int] = field(default_factory=list)
-    depth: int = 0
+@functools.cache
+def _parser() -> Any:
+    import tree_sitter
+    import tree_sitter_bash
 
-    def script(self) -> None:
-        """All of it."""
-        self.lists(frozenset(), frozenset(), 0)
-        if self.at < len(self.text):
-            self.unexpected()
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
-    def lists(self, words: frozenset[str], operators: frozenset[str], opened: int, *, empty: bool = True) -> None:
-        """Commands up to one of these words or operators."""
-        self.depth += 1
-        if self.depth > DEPTH_LIMIT:
-            raise RecursionError
-        count = 0
+
+def parse(text: str) -> Any:
+    """The syntax tree of a script; the grammar takes what is broken as far as it goes.
+
+    What is nested too deep is not looked into: to mend it, the grammar would try for minutes.
+    """
+    if is_too_deep(text):
+        text = "("
+    return _parser().parse(text.encode("utf-8", "replace")).root_node
+
+
+def is_too_deep(text: str) -> bool:
+    """Whether more parentheses are open at one place than any script has."""
+    if text.count("(") <= DEPTH_LIMIT:
+        return False
+    opened = 0
+    for found in PARENTHESIS.finditer(text):
+        opened = max(0, opened + (1 if found[0] == "(" else -1))
+        if opened > DEPTH_LIMIT:
+            return True
+    return False
+
+
+class Tree:
+    """The tree of a script, by offsets into its text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = Lines(text)
+        sizes = (len(letter.encode("utf-8", "replace")) for letter in text)
+        self._bytes = None if text.isascii() else list(itertools.accumulate(sizes, initial=0))
+        self.leaves: list[Any] = []
+        self.texts: list[Any] = []
+        self.comments: list[int] = []
+        self.commands: list[int] = []
+        # Where code, the commands of `$(...)` and quoted texts begin, one after the other.
+        self._borders: list[int] = [0]
+        self._kinds: list[str] = ["code"]
+        self._walk(parse(text))
+
+    def _walk(self, root: Any) -> None:
+        """Every node once, without recursion: a script may be nested as deep as it likes."""
+        cursor, inside = root.walk(), ["code"]
         while True:
-            self.newlines()
-            operator = self.operator()
-            if self.at >= len(self.text):
-                if words or operators:
-                    wanted = " or ".join(f"`{word}`" for word in sorted(words or operators) if word != "elif")
-                    raise Broken(said("nothing closes it: {wanted} is missing", wanted), opened)
-                break
-            if operator in operators or self.reserved() in words:
-                if not count and not empty:
-                    self.unexpected()
-                break
-            if self.reserved() in CLOSING or (operator and operator not in REDIRECT and operator != "("):
-                self.unexpected()
-            self.and_or()
-            count += 1
-            self.blanks()
-            if self.operator() in (";", "&"):
-                self.at += 1
-        self.depth -= 1
-
-    def and_or(self) -> None:
-        """``a && b || c | d``."""
-        while True:
-            self.blanks()
-            while self.reserved() in ("!", "time", "coproc"):
-                named = COPROCESS.match(self.text, self.at)
-                self.at = named.end() if named else self.at + len(self.reserved())
-                self.blanks()
-                while self.text.startswith("-p", self.at) and self.is_end(self.at + 2):
-                    self.at += 2
-                    self.blanks()
-            self.command()
-            self.blanks()
-            operator = self.operator()
-            if operator not in ("&&", "||", "|", "|&"):
-                if operator not in ("", "\n", ";", "&", ")", ";;", ";&", ";;&"):
-                    self.unexpected()
-                if operator == "" and self.at < len(self.text) and not self.follows_closing:
-                    self.unexpected()
-                return
-            self.at += len(operator)
-            self.newlines()
-            if self.at >= len(self.text):
-                self.unexpected()
-
-    follows_closing: bool = False
-
-    def command(self) -> None:
-        """A compound or a simple command, with its redirections."""
-        self.follows_closing = False
-        self.starts.append(self.at)
-        word = self.reserved() or ("((" if self.text.startswith("((", self.at) else self.operator())
-        if word in CLOSING:
-            self.unexpected()
-        if word not in COMPOUND:
-            self.simple()
-            return
-        opened = self.at
-        self.at += len(word)
-        {
-            "if": self._if,
-            "for": self._for,
-            "select": self._for,
-            "while": self._while,
-            "until": self._while,
-            "case": self._case,
-            "function": self._function,
-            "{": self._group,
-            "(": self._subshell,
-            "((": self._arithmetic,
-            "[[": self._test,
-        }[word](opened)
-        self.redirections()
-        self.blanks()
-        self.follows_closing = self.reserved() in CLOSING
-
-    def take(self, word: str, opened: int) -> None:
-        """One reserved word or operator that must stand here."""
-        self.blanks()
-        if self.at >= len(self.text):
-            raise Broken(said("nothing closes it: `{word}` is missing", word), opened)
-        if not self.text.startswith(word, self.at):
-            self.unexpected()
-        self.at += len(word)
-
-    def _if(self, opened: int) -> None:
-        self.lists(frozenset({"then"}), frozenset(), opened, empty=False)
-        while True:
-            self.take("then", opened)
-            self.lists(frozenset({"elif", "else", "fi"}), frozenset(), opened, empty=False)
-            ending = self.reserved()
-            self.at += len(ending)
-            if ending == "else":
-                self.lists(frozenset({"fi"}), frozenset(), opened, empty=False)
-                self.take("fi", opened)
-                return
-            if ending == "fi":
-                return
-            self.lists(frozenset({"then"}), frozenset(), opened, empty=False)
-
-    def _while(self, opened: int) -> None:
-        self.lists(frozenset({"do"}), frozenset(), opened, empty=False)
-        self._do(opened)
-
-    def _do(self, opened: int) -> None:
-        self.newlines()
-        if self.reserved() == "{":
-            self.at += 1
-            self._group(opened)
-            return
-        self.take("do", opened)
-        self.lists(frozenset({"done"}), frozenset(), opened, empty=False)
-        self.take("done", opened)
-
-    def _for(self, opened: int) -> None:
-        self.blanks()
-        if self.text.startswith("((", self.at):
-            self.at += 2
-            self.arithmetic(opened)
-        else:
-            self.word()
-            self.newlines()
-            if self.reserved() == "in":
-                self.at += 2
-                self.words()
-        self.blanks()
-        if self.operator() == ";":
-            self.at += 1
-        self._do(opened)
-
-    def _case(self, opened: int) -> None:
-        self.blanks()
-        self.word()
-        self.newlines()
-        self.take("in", opened)
-        while True:
-            self.newlines()
-            if self.reserved() == "esac":
-                self.at += 4
-                return
-            if self.at >= len(self.text):
-                raise Broken("nothing closes it: `esac` is missing", opened)
-            if self.operator() == "(":
-                self.at += 1
-            while True:
-                self.blanks()
-                if self.operator() == "(":
-                    self.unexpected()
-                self.word()
-                self.blanks()
-                if self.operator() != "|":
-                    break
-                self.at += 1
-            if self.operator() != ")":
-                self.unexpected()
-            self.at += 1
-            self.lists(frozenset({"esac"}), frozenset({";;", ";&", ";;&"}), opened)
-            if self.operator():
-                self.at += len(self.operator())
-
-    def _function(self, opened: int) -> None:
-        self.blanks()
-        self.word()
-        self.blanks()
-        if self.operator() == "(":
-            self.at += 1
-            self.take(")", opened)
-        self.newlines()
-        self.command()
-
-    def _group(self, opened: int) -> None:
-        self.lists(frozenset({"}"}), frozenset(), opened, empty=False)
-        self.take("}", opened)
-
-    def _subshell(self, opened: int) -> None:
-        self.lists(frozenset(), frozenset({")"}), opened, empty=False)
-        self.take(")", opened)
-
-    def _arithmetic(self, opened: int) -> None:
-        before = self.at
-        try:
-            self.arithmetic(opened)
-        except Broken:
-            self.at = before - 1  # two subshells
-            self._subshell(opened)
-
-    def _test(self, opened: int) -> None:
-        while True:
-            self.newlines()
-            if self.at >= len(self.text):
-                raise Broken("nothing closes it: `]]` is missing", opened)
-            if self.text.startswith("]]", self.at) and self.is_end(self.at + 2):
-                self.at += 2
-                return
-            if self.text[self.at] in "()<>&|;":
-                self.at += 1
-            else:
-                self.word()
-
-    def simple(self) -> None:
-        """Words, assignments and redirections; ``name()`` makes a function."""
-        count = 0
-        while True:
-            self.blanks()
-            if self.at >= len(self.text):
-                return
-            before = self.at
-            self.redirections()
-            if self.at != before:
-                count += 1
+            inside.append(self._enter(cursor.node, inside[-1]))
+            if cursor.goto_first_child():
                 continue
-            operator = self.operator()
-            pair = PARENTHESES.match(self.text, self.at)
-            if pair and count == 1:
-                self.at = pair.end()
-                self.newlines()
-                self.command()
-                return
-            if operator:
-                if not count or operator == "(":
-                    self.unexpected()
-                return
-            self.word()
-            count += 1
+            self._leave(cursor.node, inside)
+            while not cursor.goto_next_sibling():
+                if not cursor.goto_parent():
+                    return
+                self._leave(cursor.node, inside)
 
-    def nested(self, opened: int) -> None:
-        """The commands of ``$(...)`` and ``<(...)``, with here-documents of their own."""
-        documents, self.documents = self.documents, []
-        self.lists(frozenset(), frozenset({")"}), opened)
-        self.documents = documents
-        self.at += 1
+    def _enter(self, node: Any, around: str) -> str:
+        """Note a node; what stands in it."""
+        start = self._offset(node.start_byte)
+        if node.type == "comment":
+            self.comments.append(start)
+        elif node.type in STATEMENTS and not (node.type == "variable_assignment" and _is_part(node)):
+            self.commands.append(start)
+        elif node.type in TEXTS:
+            self.texts.append(node)
+        if not node.child_count:
+            self.leaves.append(node)
+        is_command = node.type in COMMANDS and not self.text.startswith("`", start)
+        kind = "nested" if is_command else "text" if node.type in OPAQUE or node.type in COMMANDS else around
+        if kind != around:
+            self._borders.append(start + 2 * is_command)
+            self._kinds.append(kind)
+        return kind
+
+    def _leave(self, node: Any, inside: list[str]) -> None:
+        """Note that what stood around a node goes on."""
+        kind = inside.pop()
+        if inside[-1] != kind:
+            self._borders.append(self._offset(node.end_byte))
+            self._kinds.append(inside[-1])
+
+    def _offset(self, place: int) -> int:
+        return place if self._bytes is None else bisect.bisect_left(self._bytes, place)
+
+    def is_code(self, place: int, *, nested: bool) -> bool:
+        """Whether the letter at an offset stands outside of all texts; `nested`: in ``$(...)`` it may."""
+        kind = self._kinds[bisect.bisect_right(self._borders, place) - 1]
+        return kind == "code" or (nested and kind == "nested")
+
+    def unclosed(self, told: Verdict) -> tuple[int, str]:
+        """The line from which on nothing is sure, and the token of what is open where the script ends too early."""
+        found = AT_THE_END.search(told.words)
+        if found is None:
+            return told.line, ""
+        last = min(told.line, self.text.rstrip("\n").count("\n") + 1)
+        if found["wanted"] in QUOTES:
+            return self._quote() or last, found["wanted"]
+        opened: list[Any] = []
+        for leaf in self.leaves:
+            if leaf.is_missing:
+                continue
+            if leaf.type in PAIRS:
+                opened.append(leaf)
+            elif opened and leaf.type == PAIRS[opened[-1].type]:
+                opened.pop()
+        return (int(opened[-1].start_point.row) + 1, str(opened[-1].type)) if opened else (last, "")
+
+    def _quote(self) -> int:
+        """The line of the first text of several lines that ends right before a letter: it was meant to end earlier."""
+        for node in self.texts:
+            if b"\n" in node.text and IN_TEXT.match(self.text, self._offset(node.end_byte)):
+                return int(node.start_point.row) + 1
+        return 0
+
+
+def _is_part(node: Any) -> bool:
+    return node.parent is not None and node.parent.type in (
+        "c_style_for_statement",
+        "command",
+        "declaration_command",
+        "variable_assignments",
+    )

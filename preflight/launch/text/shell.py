@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from preflight.launch.text.expansion import Assigned, Scope
+from preflight.launch.text.grammar import parse
 from preflight.launch.text.marks import is_known, plain, without_lines
 from preflight.launch.text.syntax import source
 
@@ -17,8 +17,6 @@ NESTING_LIMIT = 5
 WALK_LIMIT = 120
 STEPS_LIMIT = 20_000
 COMMANDS_LIMIT = 2_000
-DEPTH_LIMIT = 4_000
-PARENTHESIS = re.compile("[()]")
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 REMOTE = frozenset({"ssh", "pdsh", "clush", "srun", "mpirun", "mpiexec", "parallel-ssh", "kubectl", "pssh"})
 REMOTE |= {"jsrun", "blaunch", "pbsdsh", "pbs_tmrsh", "rsh", "qrsh"}
@@ -26,18 +24,6 @@ CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot"
 ARGUMENT = re.compile(r"\$\{?[0-9@*#]\}?|\$\{[0-9]+[#%:=-][^}]*\}")
 LOCAL = frozenset({"local", "declare", "typeset"})
 EXPORTING = {"export": True, "declare": False, "typeset": False, "local": False, "readonly": False}
-
-
-def is_too_deep(text: str) -> bool:
-    """Whether more parentheses are open at one place than any script has."""
-    if text.count("(") <= DEPTH_LIMIT:
-        return False
-    opened = 0
-    for found in PARENTHESIS.finditer(text):
-        opened = max(0, opened + (1 if found[0] == "(" else -1))
-        if opened > DEPTH_LIMIT:
-            return True
-    return False
 
 
 def is_container(outer: Iterable[str]) -> bool:
@@ -207,24 +193,15 @@ class Script:
 
     def child(self, scope: Scope, outer: tuple[str, ...]) -> Script:
         """The walk through a script inside this one, which adds to the same commands."""
-        return Script(
-            scope,
-            self.load,
-            self.handlers,
-            self.commands,
-            self.functions,
-            outer,
-            self.nesting + 1,
-            self.conditions,
-            self.steps,
-            launch_words=self.launch_words,
-            loop=self.loop,
-            in_background=self.in_background,
-            written=self.written,
-            batches=self.batches,
-            starts=self.starts,
-            stdin=self.stdin,
-            unread=self.unread,
+        return replace(
+            self,
+            scope=scope,
+            outer=outer,
+            nesting=self.nesting + 1,
+            is_torn=False,
+            ended=0,
+            is_function=False,
+            outside={},
         )
 
     def nested_in(self, inner: Inner, outer: tuple[str, ...], scope: Scope) -> None:
@@ -291,21 +268,3 @@ class Script:
                 either = " or ".join(sorted(spelled))
                 joined[name] = replace(last, texts=(self.scope.marks.unknown(either[:400], last.line),))
         return joined
-
-
-@functools.cache
-def _parser() -> Any:
-    import tree_sitter
-    import tree_sitter_bash
-
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-
-
-def parse(text: str) -> Any:
-    """The syntax tree of a script; the grammar takes what is broken as far as it goes.
-
-    What is nested too deep is not looked into: to mend it, the grammar would try for minutes.
-    """
-    if is_too_deep(text):
-        text = "("
-    return _parser().parse(text.encode("utf-8", "replace")).root_node

@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from preflight.launch.text import grammar
 from preflight.launch.text.execute import calculate, command, document, is_background, named, target
 from preflight.launch.text.expansion import Assigned, Scope
-from preflight.launch.text.grammar import Reading, filled
+from preflight.launch.text.grammar import Reading, filled, parse, read
 from preflight.launch.text.marks import Marks, is_firm, plain
-from preflight.launch.text.shell import SHELLS, Command, Handler, Inner, Script, Start, parse
+from preflight.launch.text.shell import SHELLS, Command, Handler, Inner, Script, Start
 from preflight.launch.text.syntax import source
 from preflight.said import said
 from preflight.said.errors import UsageError
@@ -340,6 +339,6 @@ def read_script(
         scope.variables.update(start.variables)
         scope.arguments, scope.per_node = start.arguments, start.per_node
         script.outer, script.loop, script.in_background = start.outer, start.loop, start.in_background
-    script.run(parse(filled(text, reading or grammar.read(text))))
+    script.run(parse(filled(text, reading or read(text))))
     found = (script.commands, marks, script.scope.variables, script.batches, script.starts)
     return Read(*found, script.ended, tuple(dict.fromkeys(script.unread)))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import re
-import shutil
-import subprocess
 from typing import Any
 
 LEADING = re.compile(r"^(?:\s|\\\n)+")
@@ -79,43 +76,3 @@ def replaced(text: str, pattern: str, by: str, times: int) -> str | None:
     count = text.count(pattern) if times < 0 else min(times, text.count(pattern))
     grown = len(text) + count * (len(by) - len(pattern))
     return text.replace(pattern, by, times) if pattern and grown <= TEXT_LIMIT else None
-
-
-ASKED_LIMIT = 1 << 12  # letters of an expansion and its value, with which bash is asked
-SECONDS = 5.0
-# Behind the name: a prefix or suffix that goes, a part that is replaced, other letters, a part by its numbers.
-PLAIN = r"""(?:[^$`(){}\\"'\n@~]|\\[^\n$`]|"[^"$`\\\n]*"|'[^'$`\n]*')*"""
-PURE = re.compile(
-    rf"\$\{{[A-Za-z_]\w*(?P<does>(?:%|\#|/|\^|,){PLAIN}|:\s*(?:\d{{1,6}}|\s-\d{{1,6}})(?::\s*\d{{1,6}})?)\}}"
-)
-
-
-def expanded(expression: str, value: str) -> str | None:
-    """What bash makes of ``${NAME%%pattern}`` and its like for a value; None elsewhere, or where it is not there.
-
-    Only expansions of one value by literal patterns are asked for: nothing in them runs a command, reads a file or
-    names another variable.
-    """
-    found = PURE.fullmatch(expression)
-    if found is None or len(expression) + len(value) > ASKED_LIMIT or "\0" in value:
-        return None
-    return _asked(found["does"], value)
-
-
-@functools.lru_cache(maxsize=4096)
-def _asked(does: str, value: str) -> str | None:
-    bash = shutil.which("bash")
-    if bash is None:
-        return None
-    try:
-        done = subprocess.run(
-            [bash, "--norc", "-c", f'x=${{V{does}}}; printf %s "$x"'],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SECONDS,
-            env={"V": value, "LC_ALL": "C.UTF-8"},
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 and not done.stderr else None

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from preflight.launch.owners.ask import ask, ask_bash
+from preflight.launch.owners.ask import ask
 from preflight.launch.owners.questions import questions
 from preflight.launch.read import read_texts
 from preflight.launch.rules.check import check_files
@@ -94,19 +94,3 @@ def test_nothing_of_the_users_is_run(tmp_path, monkeypatch, patience):
     text = "accelerate launch --num_processes 2 --multi_gpu t.py\ntorchrun --nproc_per_node=2 t.py\n"
     ask(questions(read_texts({"n.sh": text})), sys.executable, seconds=60 * patience)
     assert not mark.exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "is_refused"),
-    [
-        ("if true; then\n  torchrun t.py\n", True),
-        ("for i in 1 2; do\n  torchrun t.py\ndone done\n", True),
-        ("touch ran\necho $(touch ran)\n", False),
-        ("#!/bin/zsh\nfor i (1 2) torchrun t.py\n", False),
-    ],
-)
-def test_bash_reads_a_script_and_runs_nothing(text, is_refused, tmp_path, monkeypatch):
-    """What it stops at is quoted with its line; another shell's script is not bash's."""
-    monkeypatch.chdir(tmp_path)
-    assert bool(list(ask_bash({"n.sh": text}))) is is_refused
-    assert list(tmp_path.iterdir()) == []
