@@ -403,6 +403,7 @@ class Options:
     found_settings: str = ""  # the settings file that was not named, but found
     found_python: str = ""  # the interpreter that was not named, but stands in the launch files
     verbosity: str = "summary"  # or "line", or "checks"
+    told_apart: str = ""  # the result that the verb prints itself: bench, training or rehearsal
     files: LaunchFiles = field(default_factory=LaunchFiles)
     launch_variables: tuple[tuple[str, str], ...] = ()  # what the launch files set to one value for every rank
     starting: Starting = field(default_factory=Starting)  # how they start the reference job
