@@ -22,7 +22,7 @@ PAGES = (
 )
 # What is typed, filled in or linked to is no word of a sentence.
 NO_WORDS = re.compile(
-    r"^```.*?^```$|^    .*?$|`[^`\n]*`|`[^`]{1,200}`|\]\([^)]*\)|https?://\S+|\{[^{}]*\}|<[^<>\n]*>",
+    r"^```.*?^```$|^    .*?$|`[^`\n]*`|`[^`]{1,200}`|\]\([^)]*\)|https?://\S+|%\(\w+\)s|\{[^{}]*\}|<[^<>\n]*>",
     re.DOTALL | re.MULTILINE,
 )
 # A word, and not a piece of a path, a variable, an option or a call.
