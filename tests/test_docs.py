@@ -27,8 +27,8 @@ PAGES = sorted((*docs.DOCS.rglob("*.md"), house.ROOT / "README.md", house.ROOT /
 COMMAND = re.compile(r"^    (preflight .*)$|`(preflight [^`\n]+)`", re.MULTILINE)
 # Options of one verb alone, and of other programs.
 OTHERS = {
-    "--match", "--pid", "--list", "--keep", "--format", "--diff", "--out", "--like", "--mode", "--help", "--help-all", "--wrap",
-    "--exclusive", "--gpus-per-task", "--gpus-per-node",
+    "--match", "--pid", "--list", "--keep", "--format", "--diff", "--out", "--like", "--mode", "--help", "--wrap",
+    "--help-all", "--exclusive", "--gpus-per-task", "--gpus-per-node",
     "--overlap", "--rdzv_id", "--rdzv_endpoint", "--nnodes", "--nproc_per_node", "--node_rank",
 }  # fmt: skip
 
