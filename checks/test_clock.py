@@ -89,6 +89,6 @@ def test_a_time_service_runs_where_the_peers_have_one(cluster):
         blames.append(Blame("no time service runs, as it does on its peers", nodes=lacking))
     adrift = [name for name, is_followed in followed.items() if is_followed is False]
     if 0 < len(adrift) < list(followed.values()).count(True):
-        blames.append(Blame("the kernel says that its clock is not synchronised, as its peers' are", nodes=adrift))
+        blames.append(Blame("the kernel says that its clock is not synchronized, as its peers' are", nodes=adrift))
     if blames:
         raise BlameMany(blames)

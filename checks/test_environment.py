@@ -17,8 +17,8 @@ NAMING_A_FILE = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE")
 def test_variables_exist(node):
     """Every NCCL_, TORCH_NCCL_ and GLOO_ variable of the job is one that a library reads.
 
-    A misspelt or removed name, or one that this version does not know yet, has no effect and gives no message: the job
-    runs as if it had never been set.
+    A misspelled or removed name, or one that this version does not know yet, has no effect and gives no message: the
+    job runs as if it had never been set.
     Fix: `unset` the variable, or write the name that is offered.
     """
     names = node.environment.variables

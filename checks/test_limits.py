@@ -7,6 +7,7 @@ from preflight.judge.tables.network import rails
 from preflight.said import joined, said
 from preflight.said.errors import Blame, NotApplicable
 
+DATA_LOADER_BYTES = 18 << 20  # a batch of 32 pictures, 3 x 224 x 224 numbers of four bytes
 NCCL_SEGMENT_BYTES = 9_637_888  # "Error while creating shared memory segment /dev/shm/nccl-... (size 9637888)"
 
 
@@ -53,7 +54,7 @@ def test_shared_memory_is_enough(node, settings):
     """Shared memory has room for what the ranks of a node and their data loaders put there.
 
     A container's usual 64 MiB ends NCCL with "No space left on device" and data loaders with a bus error. It fails
-    where not even one of NCCL's own segments for each GPU fits.
+    where not even one of NCCL's own segments for each GPU fits, or the first batch of a data loader.
     Fix: `rm` what ended jobs left there, `--shm-size=16g` or `--ipc=host` for a container, and `mount -o
     remount,size=16g /dev/shm` elsewhere.
     """
@@ -69,7 +70,8 @@ def test_shared_memory_is_enough(node, settings):
         message += said("; wanted at least {wanted} MiB for {gpus} GPU{s}", wanted >> 20, gpus, "s" * (gpus != 1))
         for one in node.limits.held:
             message += said("; {name} of user {user_id}: {bytes} MiB", one.name, one.user_id, one.bytes >> 20)
-        is_sure = node.backend == "nccl" and gpus > 1 and free < NCCL_SEGMENT_BYTES * gpus
+        is_full = free < DATA_LOADER_BYTES
+        is_sure = is_full or (node.backend == "nccl" and gpus > 1 and free < NCCL_SEGMENT_BYTES * gpus)
         raise Blame(message, nodes=[node.name], is_advisory=not is_sure)
 
 

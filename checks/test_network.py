@@ -188,7 +188,7 @@ def test_hardware_addresses_are_unique(cluster):
 def test_peers_are_taken_for_their_own_cards(cluster):
     """Packets to a peer go to a hardware address that this peer has.
 
-    Where another machine has its IP address too, or a static entry of the neighbour table is older than the peer's
+    Where another machine has its IP address too, or a static entry of the neighbor table is older than the peer's
     card, they go elsewhere: connections hang, from this node alone or from some.
     Fix: `ip neigh show` on the nodes named; `ip neigh del <address of the peer> dev <interface>` for a static entry
     (and where it is written down: /etc/ethers, a script of arp -s); else find the machine that has the hardware address

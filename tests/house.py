@@ -69,11 +69,11 @@ INSIDE = {
     "job": (("options", "ranks"), ("collect", "start"), ("measure",)),
     "judge": (
         ("blame", "ledger", "tables", "unreached", "untouched"),
-        ("check", "commands", "settings"),
+        ("again", "check", "commands", "settings"),
         ("outcome", "views"),
     ),
     "node": (("agent",), ("sources",), ("subjects",), ("calls",)),
-    "reach": (("host",), ("transport",), ("hosts",), ("session",)),
+    "reach": (("host", "known"), ("transport",), ("hosts",), ("session",)),
     "run": (
         ("interpreters", "jumps", "moved", "notify", "progress", "recording", "source", "stages", "topology"),
         ("reuse", "turns"),

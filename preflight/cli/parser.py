@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
+import textwrap
+from collections.abc import Iterable
 from typing import NoReturn
 
 from preflight.said import joined, said
@@ -32,11 +34,58 @@ MEANT = {
     "help": "--help",
     "version": "--version",
 }
+ALWAYS = frozenset({"help", "help_all", "verbosity"})
+NAMES_WIDTH = 76
+MORE = "more options, which --help-all describes"
 ONE_WORD = "several hosts are one word: --hosts=node1,node2"
+
+
+class HelpOfAll(argparse.Action):
+    """--help with every option described, where --help describes the first ones and names the others."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        """Print it, and end as --help does."""
+        assert isinstance(parser, Parser)  # nothing else has this option
+        print(parser.full_help(), end="")
+        parser.exit()
 
 
 class Parser(argparse.ArgumentParser):
     """argparse with our exit code for usage errors, in the language asked for, and one line instead of a page."""
+
+    more = MORE  # the heading of the others
+    first: frozenset[str] = frozenset()  # what --help describes; of a verb with few options all
+
+    def describe_first(self, fields: Iterable[str]) -> None:
+        """Let --help describe these options and name the others, which --help-all describes too."""
+        self.first = frozenset(fields)
+        self.add_argument("--help-all", action=HelpOfAll, nargs=0, help="Describe every option and exit.")
+
+    def full_help(self) -> str:
+        """The help in which every option is described."""
+        return super().format_help()
+
+    def format_help(self) -> str:
+        """The first options, the names of all others under "more", and the examples."""
+        if not self.first:
+            return self.full_help()
+        formatter = self._get_formatter()
+        formatter.add_usage("%(prog)s [OPTION...]", [], [], None)
+        formatter.add_text(self.description)
+        rest: list[str] = []
+        for group in self._action_groups:
+            every = group._group_actions  # noqa: SLF001 - argparse offers no other way to them
+            chosen = [one for one in every if one.dest in self.first | ALWAYS or not one.option_strings]
+            rest += [one.option_strings[-1] for one in every if one not in chosen]
+            if chosen:
+                formatter.start_section(group.title)
+                formatter.add_arguments(chosen)
+                formatter.end_section()
+        formatter.start_section(self.more)
+        formatter.add_text("\n".join(textwrap.wrap(" ".join(rest), NAMES_WIDTH, break_on_hyphens=False)))
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
     def error(self, message: str) -> NoReturn:
         """One line, as for every other word that is not valid."""
@@ -88,10 +137,10 @@ def _near(message: str) -> str:
 
 
 class Formatter(argparse.HelpFormatter):
-    """Wraps all but the epilog, whose lines are there to be pasted."""
+    """Wraps all but the epilog, whose lines are there to be pasted, and lists of options, which are wrapped."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if "\n  preflight " in text:
+        if "\n  preflight " in text or text.startswith("--"):
             return "".join(f"{indent}{line}" for line in text.splitlines(keepends=True))
         return super()._fill_text(text, width, indent)
 

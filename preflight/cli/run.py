@@ -56,7 +56,8 @@ def run_checks(
     from preflight.run.suite.plugin import Door, checks_folder
 
     # The verb itself prints the JSON, when the report is complete.
-    options = replace(given, subjects=subjects, report_dir=folder, json="")
+    told_apart = "" if given.json else section
+    options = replace(given, subjects=subjects, report_dir=folder, json="", told_apart=told_apart)
     words = ["-c", str(PYTEST_INI), "--rootdir", str(checks_folder()), *PYTEST_WORDS, *extra, str(checks_folder())]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)

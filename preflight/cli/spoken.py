@@ -7,7 +7,7 @@ import re
 from functools import partial
 from typing import Any
 
-from preflight.cli.parser import Formatter
+from preflight.cli.parser import Formatter, Parser
 from preflight.report.language import Language
 from preflight.report.language.wrap import wrapped
 
@@ -38,6 +38,8 @@ def tell(parser: argparse.ArgumentParser, language: Language) -> None:
     parser.epilog = "\n".join(
         line if line.startswith("  preflight ") else language.lines(line) for line in (parser.epilog or "").split("\n")
     )
+    if isinstance(parser, Parser):
+        parser.more = language.say(parser.more)
     for group in parser._action_groups:  # noqa: SLF001 - argparse offers no other way to its headings
         group.title = language.say(group.title or "")
     for action in parser._actions:  # noqa: SLF001

@@ -7,6 +7,7 @@ import argparse
 from preflight.cli.parser import EXIT_CODES, Parser, add_language
 from preflight.said import said
 
+ON_A_SCREEN = 12  # options that --help describes one by one
 FORMATS = (
     "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude, nodes, fix "
     "or nodelist (with --need)"
@@ -19,6 +20,9 @@ def add_options(parser: argparse.ArgumentParser, verb: str) -> None:
     from preflight.job.options.table import add_options
 
     add_options(parser, OPTIONS, verb)
+    taken = [row for row in OPTIONS.values() if verb in row.verbs]
+    if isinstance(parser, Parser) and len(taken) > ON_A_SCREEN:
+        parser.describe_first(row.field for row in taken if row.is_common)
 
 
 def words_of_checks(parser: argparse.ArgumentParser, verb: str) -> None:

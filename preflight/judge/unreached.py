@@ -128,9 +128,9 @@ def _of_reason(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, s
             "a wrapper, a program of another user); leave the node out until that is known"
         )
     for has_torch in values_in(reason, "python"):
-        return said(
-            "`--python={has_torch}`, which has torch there, {OF_A_HOSTFILE}, then run again", has_torch, OF_A_HOSTFILE
-        )
+        if "hostfile" in values_in(reason, "python_of"):  # it comes before --python
+            return said("`python={has_torch}`, which has torch there, on their lines of the hostfile", has_torch)
+        return said("`--python={has_torch}`, which has torch there, then run again", has_torch)
     transport = TRANSPORTS.get(transports.get(first, ""), written_for(first))
     if "no such python" in kinds:
         words = "`--python PATH` with the full path of a Python of 3.9 or newer on the nodes named"

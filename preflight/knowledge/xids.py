@@ -13,7 +13,7 @@ from typing import Protocol
 
 from preflight.said import said
 
-SOURCE = "NVIDIA Xid Errors: Xid catalogue; Fabric Manager User Guide: SXid errors"
+SOURCE = "NVIDIA Xid Errors: Xid catalog; Fabric Manager User Guide: SXid errors"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ XIDS = (
     Xid(120, "GSP error"),
     Xid(136, "link training failed"),
     Xid(140, "unrecovered ECC error"),
-    Xid(143, "GPU initialisation failed"),
+    Xid(143, "GPU initialization failed"),
     Xid(144, "NVLink SAW error", example="144, Fatal XC0", neighbour="144, Nonfatal XC0"),
     Xid(145, "NVLink RLW error", example="145, Fatal XC0", neighbour="145, Nonfatal XC0"),
     Xid(146, "NVLink TLW error", example="146, Fatal XC0", neighbour="146, Nonfatal XC0"),

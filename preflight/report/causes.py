@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from preflight.judge.ledger.findings import SEVERITY, Verdict, Where
 from preflight.reach.hosts import fold
+from preflight.report.columns import counted
 from preflight.report.document import RunReport
 from preflight.report.groups import Group, Order, groups
 from preflight.report.printable import printable
@@ -15,6 +16,8 @@ from preflight.said import joined, said
 
 RACKS = 3  # that are named; more are no place
 RACKS_WIDTH = 40
+ROOTS = 3  # causes that a sentence names
+NODES_WIDTH = 60
 BAD = (Verdict.FAIL, Verdict.ERROR)
 
 
@@ -76,6 +79,37 @@ def causes(report: RunReport, verdict: Verdict) -> tuple[Cause, ...]:
         )
         for parts in by_title.values()
     )
+
+
+def aftermath(report: RunReport) -> str:
+    """What was not measured because of other checks, as one sentence that names them; "" where nothing was blocked."""
+    errors = (finding for finding in report.findings if finding.counted is Verdict.ERROR)
+    blocked = {finding.check: finding.blocked_by for finding in errors if finding.blocked_by}
+    if not blocked:
+        return ""
+    first = list(dict.fromkeys(_root(check, blocked) for check in blocked))
+    named = [_with_nodes(report, check) for check in first[:ROOTS]]
+    if first[ROOTS:]:
+        named.append(said("{count} more check{s}", len(first) - ROOTS, "s" * (len(first) > ROOTS + 1)))
+    return said("{checks} not measured because of {causes}", counted(len(blocked), "check"), joined(named, ", "))
+
+
+def _root(check: str, blocked: Mapping[str, str]) -> str:
+    """The check at the head of a chain of consequences."""
+    seen: set[str] = set()
+    while check in blocked and check not in seen:
+        seen.add(check)
+        check = blocked[check]
+    return check
+
+
+def _with_nodes(report: RunReport, check: str) -> str:
+    """A check with the nodes that it does not hold on, where they are not all."""
+    bad = [finding for finding in report.findings if finding.check == check and finding.counted in BAD]
+    nodes = list(dict.fromkeys(node for finding in bad if not finding.blocked_by for node in finding.nodes))
+    if not nodes:
+        return printable(check)
+    return said("{check} on {nodes}", printable(check), nodes_text(report, Order(report).of(nodes), most=NODES_WIDTH))
 
 
 def nodes_text(report: RunReport, names: Iterable[str], *, most: int) -> str:

@@ -15,10 +15,11 @@ from preflight.report.printable import printable
 from preflight.said import said
 
 
-def measurement_lines(report: RunReport, language: Language = ENGLISH) -> Iterator[str]:
+def measurement_lines(report: RunReport, language: Language = ENGLISH, *, told_apart: str = "") -> Iterator[str]:
     """One line for the mesh, a small table for the bench, one line for the training; nothing for what did not run.
 
-    The heads of the table are in the language given; the other lines are sentences, for whoever shows them to say.
+    What is `told_apart` (bench, training, rehearsal) is left out. The heads of the table are in the language given; the
+    other lines are sentences, for whoever shows them to say.
     """
     proof = next((info.proof for info in report.nodes.values() if info.proof), None)
     if proof:
@@ -32,11 +33,11 @@ def measurement_lines(report: RunReport, language: Language = ENGLISH) -> Iterat
         )
     if report.mesh:
         yield _mesh_line(report.mesh)
-    if report.bench:
+    if report.bench and told_apart != "bench":
         yield from _bench_lines(report.bench, language)
-    if report.training:
+    if report.training and told_apart != "training":
         yield _training_line(report.training)
-    if report.rehearsal:
+    if report.rehearsal and told_apart != "rehearsal":
         yield _rehearsal_line(report.rehearsal)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from preflight.report.document import Counts, RunInfo, RunReport
 from preflight.report.facts import lasting, row_values
 from preflight.report.files import write_atomically, write_together
 from preflight.report.formats.annotations import github_text
+from preflight.report.formats.commands import with_lines
 from preflight.report.formats.hostlists import files_of_choice
 from preflight.report.formats.text import TELLING
 from preflight.report.json import write_json
@@ -139,7 +141,8 @@ def write_finished(
     language = language_of(options)
     unwritable = ""
     # Before anything is written: a failure here must not leave a good report.
-    text = _summary(report, ending, folder, language)
+    tell = partial(_summary, ending=ending, folder=folder, language=language, told_apart=options.told_apart)
+    text = tell(report)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         material = Material(
@@ -163,18 +166,21 @@ def write_finished(
     code = report.exit_code
     if unwritable and code in {0, 5}:
         code = EXIT_NOT_MEASURED
-        text = _summary(
-            msgspec.structs.replace(report, verdict=Verdict.ERROR, exit_code=code), ending, folder, language
-        )
+        text = tell(msgspec.structs.replace(report, verdict=Verdict.ERROR, exit_code=code))
     if unwritable:
         text += f"\n{language.say(unwritable)}"
     return code, text
 
 
-def _summary(report: RunReport, ending: Ending, folder: Path, language: Language) -> str:
+def _summary(report: RunReport, *, ending: Ending, folder: Path, language: Language, told_apart: str) -> str:
     width = shutil.get_terminal_size((100, 24)).columns
     text = TELLING[ending.verbosity](
-        report, directory=str(folder), width=width, colour=wants_colour(), language=language
+        report,
+        directory=str(folder),
+        width=width,
+        colour=wants_colour(),
+        language=language,
+        told_apart=told_apart,
     )
     return text + "\n" + github_text(report.findings) if os.environ.get("GITHUB_ACTIONS") else text
 
@@ -271,11 +277,15 @@ def _finished(source: ReportedSource, ledger: Ledger, options: Options, ending: 
     if options.baseline and ending.baseline is None:
         notes.append(said("--baseline {baseline}: no earlier run of these hosts was good", options.baseline))
     notes += remarks(options.settings.waivers, ledger.findings, not_asked=ledger.not_asked, today=ending.today)
-    report = msgspec.structs.replace(
-        _report(source, ledger, options, source.measured(), finished=True, verdict=verdict, exit_code=ending.exit_code),
-        plan=ending.plan,
-        notes=tuple(notes),
-        choice=ending.choice,
+    report = with_lines(
+        msgspec.structs.replace(
+            _report(
+                source, ledger, options, source.measured(), finished=True, verdict=verdict, exit_code=ending.exit_code
+            ),
+            plan=ending.plan,
+            notes=tuple(notes),
+            choice=ending.choice,
+        )
     )
     if ending.baseline is None:
         return report

@@ -31,7 +31,8 @@ async def explained(hosts: Iterable[Host], failures: Mapping[str, str], reach: R
     for host, found in zip(lacking, answers, strict=True):
         if found:
             words = said("{reason} (there {found} has torch {found2})", reported[host.name], found[0], found[1])
-            reported[host.name] = knowing(words, python=found[0])
+            given_by = "hostfile" if host.python else "option"
+            reported[host.name] = knowing(words, python=found[0], python_of=given_by)
     return reported
 
 

@@ -21,6 +21,7 @@ from preflight.job.collect import ending, files, subjects, trust, vendor
 from preflight.job.measure import bench, mesh, rendezvous, streams, training
 from preflight.job.options.options import Options
 from preflight.job.start.placement import JobNodes
+from preflight.reach import known
 from preflight.reach.host import Host
 from preflight.reach.hosts import fold
 from preflight.reach.session.fleet import Fleet
@@ -96,7 +97,8 @@ class Run:
         else:
             self._open_in_turns()
         failures = {name: error.reason for name, error in self.fleet.failures.items()}
-        self.failures = jumps.explained(self.hosts, failures, opts.reach)
+        failures = jumps.explained(self.hosts, failures, opts.reach)
+        self.failures = known.explained(failures, [host.address for host in self.hosts], known.names())
         seconds = max(1.0, min(interpreters.MOST_SECONDS, self.stages.left(interpreters.MOST_SECONDS)))
         with contextlib.suppress(PreflightError):  # without it, the reason stands as it is
             asked = interpreters.explained(self.hosts, self.failures, opts.reach, run_id=opts.run_id)

@@ -38,7 +38,7 @@ BROKEN = (
         "clock.a_time_service_runs_where_the_peers_have_one",
         healthy().broken("node3", "machine", clock_is_synchronised=False),
         ("node3",),
-        "the kernel says that its clock is not synchronised",
+        "the kernel says that its clock is not synchronized",
     ),
 )
 

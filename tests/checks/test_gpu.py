@@ -80,7 +80,7 @@ BROKEN = (
     row(HALVES[1], "ECC will be off after a reboot, and is on", has_ecc_pending=False),
     row(HALVES[1], "MIG will be Enabled after a reset, and is Disabled", mig_pending="Enabled"),
     row(HALVES[1], "the driver recommends to drain and reset it", is_drain_recommended=True),
-    row(HALVES[1], "its vGPU licence says: Unlicensed (Restricted)", licence="Unlicensed (Restricted)"),
+    row(HALVES[1], "its vGPU license says: Unlicensed (Restricted)", licence="Unlicensed (Restricted)"),
     row(HALVES[1], "a repair of its memory is pending", is_repair_pending=True),
     row(HALVES[0], "its NVLink fabric is unhealthy", fabric_health="Unhealthy"),
     row(

@@ -86,7 +86,7 @@ def test_the_summary_is_chinese_and_the_exit_code_the_same(spoken_run):
     assert "\n不通过 network.mtu_is_the_same_on_every_node  node3\n" in done.stdout
     assert not re.search(r"^(FAIL|ERROR|WARN|SKIP|PASS) ", done.stdout, re.MULTILINE)
     assert "训练网卡的 MTU（字节）：node[1-2]：9000，node3：1400" in done.stdout
-    assert "修复: 在列出的节点上运行 `ip link set dev <interface> mtu <the others' mtu>`" in done.stdout
+    assert re.search(r"^ {9}.*ip link set dev eth0 mtu 9000", done.stdout, re.MULTILINE)
     assert "ssh node3 sudo ip link set dev eth0 mtu 9000" in done.stdout
     assert "退出码 1" in done.stdout
 
@@ -161,6 +161,8 @@ def test_a_check_that_is_blocked_says_by_what_in_chinese():
 def test_help_in_chinese_is_chinese_from_its_first_word_and_lists_as_chinese_does(capsys):
     """Choices and names too; no line begins with what ends a clause."""
     assert run(["run", "--lang=zh", "--help"]) == 0
+    assert "\n其他选项（--help-all 有说明）:\n" in capsys.readouterr().out
+    assert run(["run", "--lang=zh", "--help-all"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("用法：preflight run ")
     assert "direct、torchrun、accelerate" in said

@@ -307,7 +307,7 @@ def test_a_job_that_is_cancelled_says_so(cluster, tmp_path):
     assert run.returncode == 3, said
     lost = [found["message"] for found in messages(tmp_path / "run", "error").values() if "mid-run" in found["message"]]
     assert lost
-    assert [message for message in lost if "Slurm cancelled the job" not in message] == []
+    assert [message for message in lost if "Slurm canceled the job" not in message] == []
     cluster.wait_until_idle()
 
 

@@ -81,7 +81,7 @@ def none(last_words):
         (knowing("no Python could be started", loss="no such python"), "`--python PATH` with"),
         (
             knowing("no Python could be started", loss="no such python", python="/e/bin/python3"),
-            "`--python=/e/bin/python3`, which has torch there, or `python=",
+            "`--python=/e/bin/python3`, which has torch there, then run again",
         ),
         (
             Ssh().explain("me@node2:2222", 255, "me@node2: Permission denied (publickey)."),

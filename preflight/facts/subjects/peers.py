@@ -19,7 +19,7 @@ class Route(Value, frozen=True):
     reverse_addresses: tuple[Text, ...] = ()  # what that name resolves to here
     reverse_seconds: Seconds | Missing = Missing("not asked", "absent")
     mtu: Count | Missing = Missing("not asked", "absent")  # of packets to the peer, as the route or a router cuts them
-    card: Text | Missing = Missing("not among the neighbours", "absent")  # the hardware address that it is sent to
+    card: Text | Missing = Missing("not among the neighbors", "absent")  # the hardware address that it is sent to
     is_written: bool = False  # by hand, and for good: no answer of the peer changes it
     refused: Text = ""  # what the kernel has in place of a route to the peer
 

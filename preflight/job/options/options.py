@@ -89,6 +89,7 @@ class Options:
         NODES,
         metavar="HOSTS",
         is_joined=True,
+        is_common=True,
         convert=parse_hosts,
         shown="local",
     )
@@ -100,6 +101,7 @@ class Options:
         metavar="PATH",
         shown="python3, and for local the Python that runs preflight",
         is_live=True,
+        is_common=True,
     )
     wrap: str = option(
         "",
@@ -132,7 +134,9 @@ class Options:
         metavar="RUN",
         convert=Path,
     )
-    launch: tuple[str, ...] = option((), WHAT, "A launch file of the job. Repeatable.", CHECKS, metavar="FILE")
+    launch: tuple[str, ...] = option(
+        (), WHAT, "A launch file of the job. Repeatable.", CHECKS, metavar="FILE", is_common=True
+    )
     rehearse: tuple[str, ...] = option(
         (),
         WHAT,
@@ -143,7 +147,7 @@ class Options:
     )
     yes: bool = option(False, WHAT, "Run the script without asking.", RUN | REHEARSE, is_live=True)
     env: tuple[str, ...] = option(
-        (), WHAT, "A variable of the job. Repeatable.", NODES, metavar="NAME=VALUE", is_live=True
+        (), WHAT, "A variable of the job. Repeatable.", NODES, metavar="NAME=VALUE", is_live=True, is_common=True
     )
     backend: str = option(
         "auto",
@@ -166,6 +170,7 @@ class Options:
         "How much: facts and ports; these, bandwidth and training; or all of it with every collective.",
         CHECKS,
         choices=tuple(PROFILES),
+        is_common=True,
     )
     deadline: float | None = option(
         None,
@@ -403,6 +408,7 @@ class Options:
     found_settings: str = ""  # the settings file that was not named, but found
     found_python: str = ""  # the interpreter that was not named, but stands in the launch files
     verbosity: str = "summary"  # or "line", or "checks"
+    told_apart: str = ""  # the result that the verb prints itself: bench, training or rehearsal
     files: LaunchFiles = field(default_factory=LaunchFiles)
     launch_variables: tuple[tuple[str, str], ...] = ()  # what the launch files set to one value for every rank
     starting: Starting = field(default_factory=Starting)  # how they start the reference job

@@ -55,6 +55,7 @@ class Option:
     is_flag: bool = False
     is_list: bool = False
     is_live: bool = False  # it says what nodes are asked, or how: a stored run has asked them
+    is_common: bool = False  # one of the five that everybody needs, which --help describes; --help-all has every one
     is_joined: bool = False  # given again, it goes on after a comma: what a shell makes of --hosts=node{1..3}
     name: str = ""  # in pytest, after --preflight-
     field: str = ""  # of the dataclass

@@ -54,7 +54,8 @@ class Command:
 
     Each is one line; `lasting` may be a comment where a file of the site's own has to be edited. One that
     ``is_for_job`` sets variables where the job starts on that node: a login to it would forget them. ``row`` is what
-    gave it, ``is_tried`` whether a test has typed that row's command on its fault and found it gone.
+    gave it, ``is_tried`` whether a test has typed that row's command on its fault and found it gone. ``paste`` is the
+    line for the shell from which the run was started, with the ssh to the node; a comment where it needs a person.
     """
 
     node: str
@@ -63,6 +64,7 @@ class Command:
     is_for_job: bool = False
     row: str = ""
     is_tried: bool = True
+    paste: str = ""
 
 
 @dataclass(frozen=True)

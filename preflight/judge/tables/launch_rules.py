@@ -173,7 +173,7 @@ TEXTS: Mapping[str, str] = {
     ),
     "keys_are_known": (
         "Every key of an accelerate or DeepSpeed file is one that its reader has.\n\n"
-        "Another is refused, or a misspelt one silently left out."
+        "Another is refused, or a misspelled one silently left out."
     ),
     "master_address_is_on_the_training_interface": "The address of rank 0 is one of the training interface.",
     "mpi_hands_variables_on": (
@@ -182,7 +182,7 @@ TEXTS: Mapping[str, str] = {
     "nodes_are_granted": "PBS or LSF gives the script as many nodes as the job counts on.",
     "nccl_variables_are_known": (
         "Every variable of NCCL, torch and Gloo in the files is one that a library reads.\n\n"
-        "A misspelt or removed name has no effect and gives no message."
+        "A misspelled or removed name has no effect and gives no message."
     ),
     "nccl_variables_are_safe": (
         "No variable is left over from troubleshooting: in the files, or in a /etc/nccl.conf that no file shows.\n\n"

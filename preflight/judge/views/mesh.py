@@ -43,7 +43,7 @@ DROPPED = {
 MOST_CAUSES = 3
 UNACKNOWLEDGED = "never acknowledged"  # as the connecting end says it
 WAY_FIX = (
-    "correct, on the node named, what the command in the message shows (a route, a rule of `ip rule`, a neighbour"
+    "correct, on the node named, what the command in the message shows (a route, a rule of `ip rule`, a neighbor"
     " entry, an address that another node has), and where it is written down; then run again"
 )
 LARGE_ONES_LOST = "as where large packets are lost on the way: compare the MTUs of nodes and switch ports"
@@ -261,7 +261,7 @@ def causes_on_the_way(cluster: Cluster, edge: Edge, way: Way) -> list[Cause]:
             ]
     if way.state == "permanent":
         words = said(
-            "{source} has a fixed neighbour entry {hardware} for {target}, whose address is {mac}",
+            "{source} has a fixed neighbor entry {hardware} for {target}, whose address is {mac}",
             edge.source,
             way.hardware,
             edge.target,

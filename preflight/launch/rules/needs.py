@@ -129,7 +129,7 @@ def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> I
 
 
 def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
-    """The node of a c10d endpoint recognises it by its host name, as torchrun compares; else no node listens."""
+    """The node of a c10d endpoint recognizes it by its host name, as torchrun compares; else no node listens."""
     for plan in files.plans:
         address = plan.master_address
         if (

@@ -144,7 +144,7 @@ class Reader:
         known: Collection[str],
         families: tuple[str, ...] = (),
     ) -> None:
-        """What the parser of `tool` refuses: options of another launcher, misspelt ones, and those of the program."""
+        """What the parser of `tool` refuses: options of another launcher, misspelled ones, and those of the program."""
         # `others` has its names for those of other launchers, `known` all of its own, `families` how more of them begin
         for word in parsed.unknown:
             written = word.plain.partition("=")[0]

@@ -23,7 +23,7 @@ INSTRUCTIONS = (
     *("asimd", "sve", "sve2", "bf16", "i8mm"),
 )
 HIDDEN = "processes of other users are hidden here (hidepid)"
-TIME_ERROR = 5  # adjtimex: the clock is not synchronised
+TIME_ERROR = 5  # adjtimex: the clock is not synchronized
 TIMEX_BYTES = 512  # more than any struct timex
 
 

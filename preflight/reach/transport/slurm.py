@@ -51,7 +51,7 @@ CAUSES = (
     (r"DUE TO PREEMPTION", "another job took the allocation's place", "requeue the job"),
     (
         r"\*\*\* (?:STEP|JOB) .* CANCELLED AT",
-        "Slurm cancelled the job",
+        "Slurm canceled the job",
         "`scontrol show job` and slurmctld's log say why",
     ),
     (

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+
+import msgspec
 
 from preflight.judge.ledger.findings import Command, Finding, Verdict
 from preflight.reach.hosts import fold, parse_hosts
@@ -29,6 +32,19 @@ def here(report: RunReport, command: Command, language: Language = ENGLISH) -> s
     if command.is_for_job:
         return next(_for_job([command], language), f"# {_comment(command.node)}: {_comment(command.now)}")
     return _marked(_line(report, command.node, command.now), command, language)
+
+
+def with_lines(report: RunReport) -> RunReport:
+    """The report, each command with the line to paste, for programs that read report.json."""
+    if not any(finding.commands for finding in report.findings):
+        return report
+    found = [
+        replace(one, commands=tuple(replace(command, paste=here(report, command)) for command in one.commands))
+        if one.commands
+        else one
+        for one in report.findings
+    ]
+    return msgspec.structs.replace(report, findings=tuple(found))
 
 
 def lines(report: RunReport, findings: Iterable[Finding], *, most: int, language: Language = ENGLISH) -> list[str]:
@@ -86,6 +102,7 @@ def _script(report: RunReport, language: Language) -> Iterator[str]:
         for finding in own:
             yield f"# {_comment(finding.check)}: {_comment(finding.message)}"
             yield from _of_node(report, node, finding, language)
+    yield from _here(report, language)
     others = [finding for finding in faults if not finding.commands]
     if others:
         yield from ("", f"# ---- {say('What the facts give no command for')}")
@@ -94,6 +111,17 @@ def _script(report: RunReport, language: Language) -> Iterator[str]:
         if finding.fix:
             yield f"#   {say('Fix')}: {_comment(finding.fix)}"
     yield from ("", f"# {say('Then see that it holds')}: {_comment(_again(report))}")
+
+
+def _here(report: RunReport, language: Language) -> Iterator[str]:
+    """The command line of the run put right, for the machine where it was typed: no node is to blame for its words."""
+    own = [finding for finding in report.findings if any(command.node == Local.name for command in finding.commands)]
+    if Local.name in report.nodes or not own:
+        return
+    yield from ("", f"# ---- {language.say('where this run was started')}")
+    for finding in own:
+        yield f"# {_comment(finding.check)}: {_comment(finding.message)}"
+        yield from _of_node(report, Local.name, finding, language)
 
 
 def _of_node(report: RunReport, node: str, finding: Finding, language: Language) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from preflight.judge.ledger.choice import Choice
 from preflight.judge.ledger.findings import Verdict
-from preflight.report.causes import Cause, causes, nodes_text
+from preflight.report.causes import NODES_WIDTH, Cause, aftermath, causes, nodes_text
 from preflight.report.changes import change_lines, heading
 from preflight.report.columns import counted
 from preflight.report.document import INTERRUPTED_CODES, RunReport
@@ -35,30 +35,38 @@ COLOURS = {Verdict.PASS: 32, Verdict.WARN: 33, Verdict.FAIL: 31, Verdict.ERROR: 
 ROOM = {Verdict.FAIL: 5, Verdict.ERROR: 3, Verdict.WARN: 3, Verdict.SKIP: 3}
 SKIPPED_CHECKS = 8  # named of those that were skipped for rare reasons
 MESSAGES_A_CHECK = 2
+GOOD_SCALING = 0.5  # of what each node does by itself; below it the headline says so
 COMMANDS = 4  # lines of them, of one card
 MESSAGE_LINES = 4
 MESSAGE_LETTERS = 200  # of the one line of -q
-NODES_WIDTH = 60
 CHANGES = 2  # of each kind
 INDENT = 7
 
 
 def summary(
-    report: RunReport, *, directory: str = "", width: int = 80, colour: bool = False, language: Language = ENGLISH
+    report: RunReport,
+    *,
+    directory: str = "",
+    width: int = 80,
+    colour: bool = False,
+    language: Language = ENGLISH,
+    told_apart: str = "",
+    with_skips: bool = False,
 ) -> str:
     """The whole summary, ending in a newline: one screen for 3 nodes and for 300.
 
-    `colour` is the caller's decision (a terminal, no NO_COLOR); lines keep to `width` except commands to paste.
+    `colour` is the caller's decision (a terminal, no NO_COLOR); lines keep to `width` except commands to paste. What
+    was measured is left out where it is `told_apart`: bench, training or rehearsal, as the verb prints it below.
     """
     page = _Page(in_language(report, language), max(width, 40), colour, language)
     lines = [*page.headline(), ""]
     for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN):
         lines += page.causes(verdict)
-    lines += page.counts()
-    lines += page.measurements()
+    lines += page.counts(with_skips=with_skips or report.verdict is Verdict.SKIP)
+    lines += page.measurements(told_apart)
     lines += page.changes()
     lines += page.footer(directory)
-    return "\n".join(lines) + "\n"
+    return "\n".join(line for line, before in zip(lines, ["", *lines], strict=False) if line or before) + "\n"
 
 
 def one_line(report: RunReport, *, directory: str = "", language: Language = ENGLISH) -> str:
@@ -93,7 +101,7 @@ TELLING: dict[str, Callable[..., str]] = {
         report, directory=directory, language=language
     ),
     "checks": lambda report, *, language=ENGLISH, **how: (
-        f"{every_check(report, language)}\n{summary(report, language=language, **how)}"
+        f"{every_check(report, language)}\n{summary(report, language=language, with_skips=True, **how)}"
     ),
 }
 
@@ -124,10 +132,14 @@ def _detail(report: RunReport) -> str:
     checks = checks_by_verdict(report)
     parts: list[str] = []
     for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN):
-        count = len(checks[verdict])
+        found = causes(report, verdict)
+        count = len({check for cause in found if not cause.is_consequence for check in cause.checks})
         if count:
             text = _how_many(verdict, count)
             parts.append(text if parts else _where(report, verdict, count, text))
+        more = len(checks[verdict]) - count
+        if more > 0 and any(cause.is_consequence for cause in found):
+            parts.append(_blocked(more, is_only=not parts))
     unjudged = unjudged_text(report)
     if unjudged:
         parts.append(unjudged)
@@ -136,6 +148,9 @@ def _detail(report: RunReport) -> str:
     if not parts:
         passed = len(checks[Verdict.PASS])
         parts.append(said("{counted} passed", counted(passed, "check")) if passed else "no check applied")
+    efficiency = report.training.scaling_efficiency if report.training is not None else None
+    if efficiency is not None and efficiency < GOOD_SCALING:
+        parts.append(said("ranks wait for each other: scaling efficiency {efficiency:.0%}", efficiency))
     if report.choice is not None and not report.choice.is_complete:
         parts.insert(
             0, said("{counted} good, {need} needed", counted(len(report.choice.nodes), "node"), report.choice.need)
@@ -161,6 +176,13 @@ def _how_many(verdict: Verdict, count: int) -> str:
         return said(template, count, "s" if many else "")
     template = "{count} check{s} fail{s2}" if verdict is Verdict.FAIL else "{count} check{s} warn{s2}"
     return said(template, count, "s" if many else "", "" if many else "s")
+
+
+def _blocked(count: int, *, is_only: bool) -> str:
+    """How many checks could not be judged because of others, which the line names before."""
+    if is_only:
+        return _how_many(Verdict.ERROR, count)
+    return said("{count} not measured because of it", count)
 
 
 def _where(report: RunReport, verdict: Verdict, check_count: int, found_text: str) -> str:
@@ -200,7 +222,8 @@ class _Page:
 
     def causes(self, verdict: Verdict) -> Iterator[str]:
         """Each thing that is wrong as: verdict, check, nodes; what was found; what to do."""
-        found = causes(self.report, verdict)
+        every = causes(self.report, verdict)
+        found = [cause for cause in every if not cause.is_consequence]
         for cause in found[: ROOM[verdict]]:
             yield from self._shared(cause) if cause.is_shared else self._own(cause)
         hidden = found[ROOM[verdict] :]
@@ -210,11 +233,13 @@ class _Page:
             yield from self._labelled(
                 verdict, said("{counted} on {nodes}: see report.json", counted(len(checks), "more check"), nodes)
             )
-        if found:
+        if len(found) < len(every):
+            yield from self._labelled(verdict, aftermath(self.report))
+        if every:
             yield ""
 
     def _shared(self, cause: Cause) -> Iterator[str]:
-        """Many checks with the same words, or a consequence of another: one line."""
+        """Many checks with the same words: one line."""
         nodes, message = self._nodes(cause.nodes), printable(cause.parts[0].message)
         title = printable(cause.title)
         yield from self._labelled(cause.verdict, said("{title} on {nodes}: {message}", title, nodes, message))
@@ -247,18 +272,36 @@ class _Page:
     def _remedy(self, cause: Cause) -> Iterator[str]:
         for where in cause.where:
             yield f"{'':{INDENT}}at {printable(where.file)}:{where.line}"
-        for fix in cause.fixes[:MESSAGES_A_CHECK]:
+        findings = [finding for part in cause.parts for finding in part.findings]
+        lines = commands.lines(self.report, findings, most=COMMANDS, language=self.language)
+        is_mended = all(finding.commands for finding in findings) and not any(line.startswith("#") for line in lines)
+        for fix in () if is_mended else cause.fixes[:MESSAGES_A_CHECK]:
             # On one line, however long: it is there to be copied.
             yield f"{'':{INDENT}}{self.language.say('Fix')}: {printable(' '.join(fix.split()))}"
-        findings = [finding for part in cause.parts for finding in part.findings]
-        for line in commands.lines(self.report, findings, most=COMMANDS, language=self.language):
+        for line in lines:
             yield f"{'':{INDENT}}  {line}"
 
     def _nodes(self, names: Iterable[str]) -> str:
         return nodes_text(self.report, names, most=NODES_WIDTH)
 
-    def counts(self) -> Iterator[str]:
-        """One line a reason for what was skipped, then how many passed and how many were not asked."""
+    def counts(self, *, with_skips: bool) -> Iterator[str]:
+        """How many checks passed, do not apply and were not asked; with_skips also why each does not apply."""
+        if with_skips:
+            yield from self.skips()
+        checks = checks_by_verdict(self.report)
+        passed, skipped = len(checks[Verdict.PASS]), len(checks[Verdict.SKIP])
+        if passed:
+            reused = len({finding.check for finding in self.report.findings if finding.proof})
+            text = counted(passed, "check")
+            text = said("{counted}, {reused} of them not measured again", text, reused) if reused else text
+            is_silent = skipped and not with_skips
+            text = said("{checks}; {skipped} do not apply (-v says why)", text, skipped) if is_silent else text
+            yield from self._labelled(Verdict.PASS, text)
+        if self.report.ledger.not_asked:
+            yield from self._wrapped(printable(not_asked_text(self.report)), first=INDENT, rest=INDENT)
+
+    def skips(self) -> Iterator[str]:
+        """One line a reason for what was skipped."""
         found = sorted(groups(self.report, Verdict.SKIP), key=lambda group: -len(group.checks))
         for group in found[: ROOM[Verdict.SKIP]]:
             count, message = counted(len(group.checks), "check"), printable(group.message)
@@ -276,18 +319,10 @@ class _Page:
             )
             text = said("{counted} for other reasons: {named}{more}", counted(len(rest), "check"), named, more)
             yield from self._labelled(Verdict.SKIP, text)
-        passed = len(checks_by_verdict(self.report)[Verdict.PASS])
-        if passed:
-            reused = len({finding.check for finding in self.report.findings if finding.proof})
-            text = counted(passed, "check")
-            again = said("{counted}, {reused} of them not measured again", text, reused)
-            yield from self._labelled(Verdict.PASS, again if reused else text)
-        if self.report.ledger.not_asked:
-            yield from self._wrapped(printable(not_asked_text(self.report)), first=INDENT, rest=INDENT)
 
-    def measurements(self) -> Iterator[str]:
+    def measurements(self, told_apart: str) -> Iterator[str]:
         """Mesh, bench and training, after a blank line; the rows of a table stay whole."""
-        lines = list(measurement_lines(self.report, self.language))
+        lines = list(measurement_lines(self.report, self.language, told_apart=told_apart))
         if lines:
             yield ""
         for line in lines:

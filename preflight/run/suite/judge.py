@@ -10,6 +10,7 @@ from typing import Any
 
 from preflight.facts.cluster import Cluster
 from preflight.facts.results import Bench, Training
+from preflight.judge.again import again
 from preflight.judge.check import KINDS, Check
 from preflight.judge.commands import with_commands
 from preflight.judge.ledger.findings import Finding, Verdict, Where
@@ -58,6 +59,7 @@ class Judge:
     require_all: bool = False
     is_pruning: bool = False
     crew: Crew = field(default_factory=Crew)
+    command: tuple[str, ...] = ()  # of the run, as it was typed
     gates: dict[str, Gate] = field(default_factory=dict)  # as found by the first check of a kind
 
     def judge(self, check: Check) -> list[Finding]:
@@ -90,7 +92,17 @@ class Judge:
         if check.id == REACH_CHECK:
             fixes = partial(way_back, transports=self.source.transports, logins=self.source.logins)
             lost = losses(failures, self.source.racks)
-            return [Finding(check.id, Verdict.ERROR, loss.nodes, loss.message, fixes(loss)) for loss in lost]
+            return [
+                Finding(
+                    check.id,
+                    Verdict.ERROR,
+                    loss.nodes,
+                    loss.message,
+                    fixes(loss),
+                    commands=again(loss.reason, loss.nodes, self.command),
+                )
+                for loss in lost
+            ]
         words = said("blocked by {REACH_CHECK}", REACH_CHECK)
         return [Finding(check.id, Verdict.ERROR, tuple(failures), words, blocked_by=REACH_CHECK)]
 

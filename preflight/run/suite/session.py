@@ -80,6 +80,7 @@ class Checking(Fixtures):
             require_all=options.require_all,
             is_pruning=options.prune or bool(options.need),
             crew=Crew(options.need or 0),
+            command=options.command,
         )
         before = config.stash.get(BEFORE, None)
         self.own, self.picture = before or (OwnChecks(), Picture())

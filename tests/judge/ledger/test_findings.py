@@ -74,7 +74,7 @@ def test_what_a_finding_does_not_say_is_empty():
     finding = Finding("a.b", Verdict.PASS, ("n1",), "m")
     assert dataclasses.astuple(finding)[4:] == ("", (), 0.0, False, "", (), (), "")
     assert Edit("f", 1, 1, ()).is_sure
-    assert dataclasses.astuple(Command("n1", "true"))[2:] == ("", False, "", True)
+    assert dataclasses.astuple(Command("n1", "true"))[2:] == ("", False, "", True, "")
 
 
 def test_the_words_and_numbers_of_the_contract():

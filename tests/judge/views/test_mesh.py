@@ -166,7 +166,7 @@ def test_an_address_that_both_ends_have_is_told():
 def test_a_hardware_address_that_is_not_the_peers_is_told():
     """One that somebody fixed, or that of a third node, which answers for the address."""
     fixed = way("node2", hardware="02:00:00:00:00:99", state="permanent")
-    assert "a fixed neighbour entry 02:00:00:00:00:99" in told(pair(), nodes=("node3",), ways={"node3": (fixed,)})
+    assert "a fixed neighbor entry 02:00:00:00:00:99" in told(pair(), nodes=("node3",), ways={"node3": (fixed,)})
     third = way("node3", hardware="02:00:0a:00:00:01", state="known")
     words = told(pair(), nodes=("node2", "node3"), ways={"node2": (third,)})
     assert "node1 answers node2 for 10.0.0.3, the address of node3" in words

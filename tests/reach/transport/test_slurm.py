@@ -86,7 +86,7 @@ LOST = "srun: error: Node failure on gpu7\n"
         (f"{CANCELLED} DUE TO TIME LIMIT ***\n{ABORTED}", "time limit is over (srun: DUE TO TIME LIMIT); ask for"),
         (f"{CANCELLED} DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n", "for it lost another node"),
         (f"{CANCELLED} DUE TO PREEMPTION ***\n", "another job took"),
-        (f"{CANCELLED} ***\n{ABORTED}", "Slurm cancelled the job"),
+        (f"{CANCELLED} ***\n{ABORTED}", "Slurm canceled the job"),
         (LOST, "Slurm lost the node (srun: Node failure on); `scontrol show node gpu7`"),
         (LOST.replace("gpu7", "gpu8"), "Slurm ended the allocation, for it lost gpu8"),
         (

@@ -1,11 +1,12 @@
 """Does a person see in ten seconds what failed, where, and what to do?"""
 
 import re
+from dataclasses import replace
 
 import msgspec
 import pytest
 
-from preflight.judge.ledger.findings import Finding, Verdict, Where
+from preflight.judge.ledger.findings import Command, Finding, Verdict, Where
 from preflight.report.document import Counts
 from preflight.report.formats.text import TELLING, headline, summary
 
@@ -34,7 +35,7 @@ def passing(count=5, nodes=THREE):
                 Finding("a.b", Verdict.FAIL, ("node3",), "m"),
                 Finding("a.c", Verdict.ERROR, THREE, "not started: a.b", blocked_by="a.b"),
             ],
-            "NO-GO  3 nodes, 41 s: 1 check fails on node3, 1 check was not measured",
+            "NO-GO  3 nodes, 41 s: 1 check fails on node3, 1 not measured because of it",
         ),
         (
             [
@@ -49,7 +50,7 @@ def passing(count=5, nodes=THREE):
                 Finding("a.b", Verdict.ERROR, ("node2",), "not reached"),
                 Finding("a.c", Verdict.ERROR, THREE, "blocked by a.b", blocked_by="a.b"),
             ],
-            "NOT MEASURED  3 nodes, 41 s: 2 checks were not measured on node2",
+            "NOT MEASURED  3 nodes, 41 s: 1 check was not measured on node2, 1 not measured because of it",
         ),
         ([Finding("a.b", Verdict.SKIP, THREE, "m")], "NOTHING JUDGED  3 nodes, 41 s: no check applied"),
         ([], "NOTHING JUDGED  3 nodes, 41 s: no check applied"),
@@ -93,16 +94,16 @@ def test_a_fail_shows_check_nodes_message_and_fix(full_report):
 
 
 def test_findings_come_by_verdict_worst_first(full_report):
-    """Fail, error, warn, skip, and then what passed."""
+    """Fail, error, warn, and then what passed; with -v what does not apply stands before it."""
     found = re.findall(r"^(FAIL|ERROR|WARN|SKIP|PASS)", summary(full_report), re.MULTILINE)
-    assert found == ["FAIL", "ERROR", "WARN", "SKIP"]
+    assert found == ["FAIL", "ERROR", "WARN"]
     text = summary(full_report, width=100)
-    assert "ERROR  bench.is_fast on all 3 nodes: not started: network.mtu_is_the_same on node3" in text
-    assert "SKIP   1 check: no GPU on any node" in text
+    assert "ERROR  1 check not measured because of network.mtu_is_the_same on node3" in text
+    assert "SKIP   1 check: no GPU on any node" in summary(full_report, width=100, with_skips=True)
 
 
-def test_consequences_and_skips_fold_into_a_line_for_each_reason(make_report):
-    """Forty checks blocked by one cause, and twenty that do not apply, take two lines."""
+def test_consequences_fold_into_one_line_and_skips_are_silent(make_report):
+    """Forty checks blocked by one cause take a line that names it; what does not apply is only counted."""
     report = make_report(
         Finding(
             "reach.every_node_answers", Verdict.ERROR, ("node2",), "not reached: Connection refused", "ssh node2 true"
@@ -112,10 +113,12 @@ def test_consequences_and_skips_fold_into_a_line_for_each_reason(make_report):
         *passing(),
     )
     text = summary(report)
-    assert "ERROR  40 checks on node2: blocked by reach.every_node_answers\n" in text
-    assert "SKIP   20 checks: no GPU on any node\n" in text
-    assert "PASS   5 checks\n" in text
-    assert text.index("Connection refused") < text.index("40 checks")
+    assert "ERROR  40 checks not measured because of reach.every_node_answers on node2\n" in text
+    assert "PASS   5 checks; 20 do not apply (-v says why)\n" in text
+    assert "SKIP" not in text
+    assert text.index("Connection refused") < text.index("ERROR  40 checks")
+    in_full = summary(report, with_skips=True)
+    assert "SKIP   20 checks: no GPU on any node\nPASS   5 checks\n" in in_full
     assert "Fix: ssh node2 true" in text
 
 
@@ -123,11 +126,45 @@ def test_checks_skipped_for_rare_reasons_are_named(make_report):
     """Three reasons have lines of their own; of the others the ids are there, and how to see all of them."""
     common = (Finding(f"g.c{n}", Verdict.SKIP, THREE, f"reason {n // 2}") for n in range(6))
     rare = [Finding(f"r.c{n}", Verdict.SKIP, THREE, f"rare reason {n}") for n in range(10)]
-    text = " ".join(summary(make_report(*common, *rare)).split())
+    text = " ".join(summary(make_report(*common, *rare), with_skips=True).split())
     assert "SKIP 10 checks for other reasons: r.c0, r.c1, r.c2," in text
     assert "r.c7 and 2 more (-v lists all)" in text
     few = summary(make_report(*(Finding(f"g.c{n}", Verdict.SKIP, THREE, f"reason {n}") for n in range(4))))
     assert "SKIP   1 check for other reasons: g.c3\n" in few
+
+
+def test_a_chain_of_consequences_is_told_by_its_head(make_report):
+    """What is blocked by something blocked has the same cause; of many causes three are named."""
+    chain = [
+        Finding("n.cause", Verdict.FAIL, ("node3",), "m"),
+        Finding("n.next", Verdict.ERROR, ("node3",), "blocked", blocked_by="n.cause"),
+        Finding("n.last", Verdict.ERROR, THREE, "blocked", blocked_by="n.next"),
+    ]
+    assert "ERROR  2 checks not measured because of n.cause on node3\n" in summary(make_report(*chain))
+    many = [Finding(f"c.{n}", Verdict.FAIL, THREE, "m") for n in range(5)]
+    many += [Finding(f"d.{n}", Verdict.ERROR, THREE, "m", blocked_by=f"c.{n}") for n in range(5)]
+    text = " ".join(summary(make_report(*many)).split())
+    assert "5 checks not measured because of c.0 on all 3 nodes, c.1 on all 3 nodes, c.2 on all 3 nodes, 2 more" in text
+
+
+def test_the_words_of_a_fix_are_shown_where_no_command_is_known(make_report):
+    """A command that a test has typed stands alone; one that none has typed stands under the words."""
+    tried = Command("node3", "ip link set dev eth0 mtu 9000")
+    fault = Finding("n.mtu", Verdict.FAIL, ("node3",), "mtu", "raise it", commands=(tried,))
+    text = summary(make_report(fault))
+    assert "ssh node3 ip link set dev eth0 mtu 9000" in text
+    assert "Fix: raise it" not in text
+    untried = replace(fault, commands=(replace(tried, is_tried=False),))
+    partly = replace(fault, nodes=("node2",), message="no mtu", commands=())
+    assert "Fix: raise it" in summary(make_report(untried))
+    assert "Fix: raise it" in summary(make_report(fault, partly))
+
+
+def test_what_the_verb_prints_itself_is_not_told_twice(full_report):
+    """bench and train print their own table below the summary."""
+    assert "\nbench " in summary(full_report)
+    assert "\nbench " not in summary(full_report, told_apart="bench")
+    assert "\ntraining " not in summary(full_report, told_apart="training")
 
 
 def big(make_report, count):
@@ -264,7 +301,7 @@ def test_hostile_text_reaches_no_terminal(hostile_report):
 def test_one_line_and_every_check_are_told_on_request(full_report):
     """-q says the verdict, the first cause and where the rest is, -v each check with its nodes above the summary."""
     line = TELLING["line"](full_report, directory="reports/x", width=80)
-    verdict = "NO-GO  3 nodes, 41 s: 1 check fails on node3, 1 check was not measured, 1 check warns"
+    verdict = "NO-GO  3 nodes, 41 s: 1 check fails on node3, 1 not measured because of it, 1 check warns"
     cause = "network.mtu_is_the_same: mtu: 9000 on node[1-2], 1500 on node3"
     assert line == f"{verdict}; {cause}; reports/x\n"
     lines = TELLING["checks"](full_report, directory="reports/x", width=80).splitlines()

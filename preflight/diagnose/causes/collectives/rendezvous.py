@@ -55,7 +55,7 @@ CAUSES = (
     ),
     Cause(
         "no-endpoint-matches",
-        "no node recognises the rendezvous endpoint as its own, so nobody opens the store",
+        "no node recognizes the rendezvous endpoint as its own, so nobody opens the store",
         (r"connect\(\) timed out\. original timeout was",),
         "give --rdzv-endpoint as the node's host name as it calls itself, or --rdzv-conf is_host=true on that node",
         "pytorch/pytorch#74367",

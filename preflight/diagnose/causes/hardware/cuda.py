@@ -183,7 +183,7 @@ CAUSES = (
     ),
     Cause(
         "cuda-init-failed",
-        "CUDA could not be initialised on this node (CUDA initialization error)",
+        "CUDA could not be initialized on this node (CUDA initialization error)",
         (
             r"cuda initialization: .*(?:unexpected|unknown) error",
             r"cuda unknown error",

@@ -149,7 +149,7 @@ CAUSES = (
             r"nf_conntrack: table full",
             r"neighbou?r table overflow",
         ),
-        "raise net.netfilter.nf_conntrack_max (net.ipv4.neigh.default.gc_thresh3 for neighbours), or leave the training network"
+        "raise net.netfilter.nf_conntrack_max (net.ipv4.neigh.default.gc_thresh3 for neighbors), or leave the training network"
         " out of connection tracking",
         "kernel, netfilter",
         weight=6,

@@ -117,7 +117,7 @@ CAUSES = (
     ),
     Cause(
         "cancelled",
-        "a user, or a rule of the scheduler, cancelled the job",
+        "a user, or a rule of the scheduler, canceled the job",
         (
             r"\*\*\* (?:job|step) \S+ on \S+ cancelled at",
             r"srun: forcing job termination",

@@ -168,7 +168,7 @@ CAUSES = (
             r"not enough memory.*(?:kv|static|mem_fraction)",
         ),
         "see that nothing else holds memory (`nvidia-smi`); raise --gpu-memory-utilization or --mem-fraction-static, or "
-        "use more GPUs (tensor parallelism), quantised weights or fewer tokens a batch (--max-num-batched-tokens)",
+        "use more GPUs (tensor parallelism), quantized weights or fewer tokens a batch (--max-num-batched-tokens)",
         "vllm-project/vllm; sgl-project/sglang",
         check="gpu.no_other_program_uses_them",
         weight=6,

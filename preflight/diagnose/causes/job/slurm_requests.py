@@ -67,7 +67,7 @@ CAUSES = (
     ),
     Cause(
         "slurm-unavailable",
-        "the nodes, partition, reservation or licences of the request exist, but are not available now: down, drained, reserved or busy",
+        "the nodes, partition, reservation or licenses of the request exist, but are not available now: down, drained, reserved or busy",
         (
             r"required (?:node|partition) not available",
             r"requested partition configuration not available now",

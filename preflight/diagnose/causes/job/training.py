@@ -210,7 +210,7 @@ CAUSES = (
     ),
     Cause(
         "peft-quantized",
-        "a quantised model cannot be trained or sharded like this",
+        "a quantized model cannot be trained or sharded like this",
         (
             r"you can't train a model that has been loaded (?:in|with)",
             r"cannot perform fine-tuning on purely quantized models",

@@ -14,7 +14,7 @@ from preflight.said import joined, said
 
 FIX = (
     "`dkms status` and `modinfo -F vermagic <module>` on the nodes named; build the module for the kernel that runs "
-    "(`dkms autoinstall`) and against the OFED that is loaded; where Secure Boot is on, sign it and enrol its key "
+    "(`dkms autoinstall`) and against the OFED that is loaded; where Secure Boot is on, sign it and enroll its key "
     "(`mokutil --import`), or take the distribution's signed package"
 )
 SOURCE = "kernel/module: check_version, check_modinfo, module_sig_check; NVIDIA/gpu-operator#2868, ROCm/amdgpu#155"

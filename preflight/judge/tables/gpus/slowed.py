@@ -165,9 +165,9 @@ def _generation(gpu: Gpu) -> str:
 
 
 def _unlicensed(gpu: Gpu) -> str:
-    held = present(gpu.status.licence, "licence")
+    held = present(gpu.status.licence, "license")
     return (
-        said("its vGPU licence says: {held}: it is slowed down after minutes", held)
+        said("its vGPU license says: {held}: it is slowed down after minutes", held)
         if held.startswith("Unlicensed")
         else ""
     )
@@ -181,9 +181,9 @@ SLOWED: tuple[Fault[Gpu], ...] = (
         "NVML nvmlDeviceGetGpuRecoveryAction",
     ),
     Fault(
-        "licence of a virtual GPU",
+        "license of a virtual GPU",
         _unlicensed,
-        "point /etc/nvidia/gridd.conf at the licence server and restart nvidia-gridd on the nodes named",
+        "point /etc/nvidia/gridd.conf at the license server and restart nvidia-gridd on the nodes named",
         "NVIDIA vGPU Client Licensing User Guide",
     ),
     Fault(

@@ -73,7 +73,7 @@ LOG: tuple[Fault[NodeFacts], ...] = (
         "for a full table raise net.netfilter.nf_conntrack_max, net.ipv4.neigh.default.gc_thresh3 or net.ipv4.tcp_mem "
         "(`sysctl -w <name>=<more>`), for dropped requests net.core.somaxconn and net.ipv4.tcp_max_syn_backlog; where "
         "another machine has the address, give one of them its own; else look at the adapter's driver",
-        "kernel, netfilter, neighbour tables, IPv6 address detection",
+        "kernel, netfilter, neighbor tables, IPv6 address detection",
     ),
     Fault(
         "denied devices",

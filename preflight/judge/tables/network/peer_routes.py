@@ -55,7 +55,7 @@ def wrong_cards(cluster: Cluster) -> list[Blame]:
     cards = cluster.gather(_cards)
     ways = cluster.gather(lambda node: node.peers.routes)
     if all(isinstance(route.card, Missing) for routes in ways.values() for route in routes):
-        raise NotApplicable("no node has the hardware address of a peer among its neighbours")
+        raise NotApplicable("no node has the hardware address of a peer among its neighbors")
     right = {route.name for routes in ways.values() for route in routes if route.card in cards.get(route.name, ())}
     held = {card for own in cards.values() for card in own}
     answers: dict[str, set[str]] = {}
@@ -75,7 +75,7 @@ def wrong_cards(cluster: Cluster) -> list[Blame]:
             ):
                 continue
             if route.is_written or route.name in right:
-                how = "by a static entry" if route.is_written else "as its neighbour"
+                how = "by a static entry" if route.is_written else "as its neighbor"
                 words = said(
                     "{address} of {name} is taken for {card} {how}; {name} has {own}",
                     route.address,
