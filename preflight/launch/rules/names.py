@@ -11,13 +11,23 @@ from preflight.knowledge.variables.judged import refused
 from preflight.knowledge.variables.names import LEVELS, ROWS
 from preflight.launch.fixes.pasted import command_at
 from preflight.launch.plan import LaunchFiles, warn
-from preflight.launch.reading.unset import COMMENT, SLURM, VARIABLE, is_set, sets_more
+from preflight.launch.reading.unset import COMMENT, SLURM, VARIABLE, is_in, is_set, sets_more
 from preflight.said import said
 
 LIKE = 0.9  # of two names from which on one is the other misspelt
 DIGITS = re.compile(r"\d+")  # node1_ip and node2_ip are two names
 SET = re.compile(r"(?m)^\s*(?:export\s+|local\s+|declare\s+(?:-\w+\s+)*)?([A-Za-z_]\w*)\+?=")
 OF_SLURM = "SLURM_"
+# Slurm sets these only where the option is given: each with its name, and how else it is written.
+OF_AN_OPTION = {
+    "SLURM_CPUS_PER_GPU": ("--cpus-per-gpu", ""),
+    "SLURM_CPUS_PER_TASK": ("--cpus-per-task", "-c"),
+    "SLURM_GPUS": ("--gpus", "-G"),
+    "SLURM_GPUS_PER_NODE": ("--gpus-per-node", ""),
+    "SLURM_GPUS_PER_TASK": ("--gpus-per-task", ""),
+    "SLURM_NTASKS_PER_NODE": ("--ntasks-per-node", ""),
+}
+SHAPES = frozenset({"nodes", "ntasks", "gres", "gpus_per_node", "ntasks_per_node"})
 EXPORTED = re.compile(r"\s*export\s+([A-Za-z_]\w*)\s*(?:#.*)?")
 
 
@@ -35,6 +45,32 @@ def variables_are_read_by_their_names(files: LaunchFiles) -> Iterable[Finding]:
                 if meant:
                     message = said("${name} is set nowhere, and ${meant} is: the word is empty", name, meant)
                     yield warn("outside_variables_are_set", message, Where(file, number), fix=f"${meant}")
+
+
+def options_of_slurm_set_variables(files: LaunchFiles) -> Iterable[Finding]:
+    """`$SLURM_CPUS_PER_TASK` is empty in a job that was not asked for with --cpus-per-task."""
+    bare = [COMMENT.sub(r"\1", text) for text in files.texts.values()]
+    for script in files.scripts:
+        file, slurm = script.marks.file, script.slurm
+        if slurm is None or not slurm.has_directives or slurm.groups or SHAPES.isdisjoint(slurm.options):
+            continue  # all of it is given on the command line of sbatch
+        lines = files.texts.get(file, "").split("\n")
+        for name, (option, letter) in OF_AN_OPTION.items():
+            reads = (at for at, line in enumerate(lines, start=1) if _reads(COMMENT.sub(r"\1", line), name))
+            given = re.compile(rf"(?<!\S){option}(?![\w-])" + rf"|(?<!\S){letter}[ =]?[$\d]" * bool(letter))
+            number = next(reads, 0)
+            if not number or is_in(name, bare) or any(map(given.search, files.texts.values())):
+                continue
+            message = said(
+                "{name} is empty: Slurm sets it only where --{dashed} is given, and no #SBATCH line has it",
+                name,
+                option.removeprefix("--"),
+            )
+            yield warn("variables_are_set", message, Where(file, number), fix=f"#SBATCH {option}=N")
+
+
+def _reads(line: str, name: str) -> bool:
+    return any(name in found.groups() for found in VARIABLE.finditer(line)) and not _may_be_empty(name, line)
 
 
 def _meant(name: str, own: Iterable[str]) -> str:
@@ -90,4 +126,9 @@ def options_stand_once(files: LaunchFiles) -> Iterable[Finding]:
                 break
 
 
-FILES_RULES = (variables_are_read_by_their_names, exports_have_values, options_stand_once)
+FILES_RULES = (
+    variables_are_read_by_their_names,
+    options_of_slurm_set_variables,
+    exports_have_values,
+    options_stand_once,
+)

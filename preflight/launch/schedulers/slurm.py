@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding, Where
-from preflight.launch.field import Sourced, Unknown, firm, value_of
+from preflight.launch.field import Sourced, firm, value_of
 from preflight.launch.launchers.mpirun import command as mpirun
 from preflight.launch.launchers.slurm import SRUN, gpus_of_node, listed_nodes, tasks_of_node
 from preflight.launch.plan import Plan, Slurm, fail, warn
@@ -358,30 +358,6 @@ def servers_fit(plan: Plan) -> Iterable[Finding]:
     yield fail("processes_match_devices", message, plan.where, nodes.where, gpus.where)
 
 
-# Set only where the option of the same name is given; an allocation by --gres or --ntasks leaves them empty.
-ONLY_WHERE_ASKED = re.compile(r"\$\{?(SLURM_(?:NTASKS_PER_NODE|GPUS_PER_NODE|GPUS_PER_TASK))\b(?!:?[-=])")
-
-
-def variables_are_asked_for(plan: Plan) -> Iterable[Finding]:
-    """Some variables of Slurm are there only where the script gives the option that they are named for."""
-    if plan.slurm is None or not plan.slurm.has_directives or plan.slurm.groups:
-        return
-    if plan.slurm.options.keys().isdisjoint(("nodes", "ntasks", "gres", "gpus_per_node", "ntasks_per_node")):
-        return  # all of it is given on the command line of sbatch
-    for held in dict.fromkeys((plan.world_size, plan.processes_per_node)):
-        expression = held.expression if isinstance(held, Unknown) else ""
-        for name in dict.fromkeys(ONLY_WHERE_ASKED.findall(expression)):
-            option = name.removeprefix("SLURM_").lower()
-            if isinstance(held, Unknown) and option not in plan.slurm.options:
-                dashed = option.replace("_", "-")
-                message = said(
-                    "{name} is empty: Slurm sets it only where --{dashed} is given, and no #SBATCH line has it",
-                    name,
-                    dashed,
-                )
-                yield warn("variables_are_set", message, held.where, fix=f"#SBATCH --{dashed}=N")
-
-
 # What a job is steered by, and a step without --export=ALL does not get.
 STEERING = re.compile(r"(MASTER_(ADDR|PORT)|RANK|WORLD_SIZE)|(NCCL|GLOO|TORCH\w*|FI|UCX|HF|CUDA)_\w+|LD_LIBRARY_PATH")
 
@@ -406,7 +382,6 @@ def steps_take_variables_along(plan: Plan) -> Iterable[Finding]:
 
 
 PLAN_RULES = (
-    variables_are_asked_for,
     steps_take_variables_along,
     tasks_are_counted_once,
     tasks_see_their_gpus,

@@ -64,3 +64,22 @@ def test_of_an_option_that_stands_twice_the_last_counts():
     assert "8 counts" in found[0]
     assert told("torchrun --nproc_per_node=8 --nproc_per_node=8 train.py --seed 1 --seed 2\n") == []
     assert told("MORE=--nproc_per_node=2\ntorchrun $MORE --nproc_per_node=8 train.py\n") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "told_of"),
+    [
+        ("export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK"),
+        ("export N=${SLURM_GPUS_PER_NODE}", "SLURM_GPUS_PER_NODE"),
+        ("export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-8}", ""),
+        ("#SBATCH -c 8\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK", ""),
+        ("export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\nsrun --cpus-per-task=8 hostname", ""),
+        ("# $SLURM_CPUS_PER_TASK is what Slurm gives", ""),
+        ("echo $SLURM_CPUS_ON_NODE", ""),
+    ],
+)
+def test_slurm_sets_some_variables_only_where_their_option_is_given(line, told_of):
+    """Those of --cpus-per-task and its like are empty elsewhere; the fix is the line that is missing."""
+    text = f"#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:8\n{line}\n{START}"
+    found = [one for one in check_texts({"a.sbatch": text})[0] if one.check == "launch.variables_are_set"]
+    assert [one.message.split(" ")[0] for one in found] == ([told_of] if told_of else [])

@@ -34,6 +34,15 @@ OF_VERSION_2: Mapping[str, tuple[str, ...]] = {
 ONLY_VERSION_1 = words(
     "fsdp_sharding_strategy fsdp_backward_prefetch fsdp_use_orig_params fsdp_sync_module_states fsdp_forward_prefetch"
 )
+# Options of `accelerate launch`, and a name of the first releases, which is no slip.
+KEYS_OF_FSDP = words(
+    """
+    fsdp_activation_checkpointing fsdp_activation_checkpointing_offload fsdp_auto_wrap_policy fsdp_backward_prefetch
+    fsdp_backward_prefetch_policy fsdp_cpu_ram_efficient_loading fsdp_forward_prefetch fsdp_min_num_params
+    fsdp_offload_params fsdp_reshard_after_forward fsdp_sharding_strategy fsdp_state_dict_type fsdp_sync_module_states
+    fsdp_transformer_layer_cls_to_wrap fsdp_use_orig_params fsdp_version
+    """
+)
 SECTION_OF = {"fsdp_config": "FSDP", "deepspeed_config": "DEEPSPEED", "megatron_lm_config": "MEGATRON_LM"}
 
 
@@ -81,6 +90,18 @@ def sections_have_an_effect(plan: Plan) -> Iterable[Finding]:
         yield warn("settings_have_an_effect", message, *where, version.where, fix=fix)
 
 
+def keys_are_read(plan: Plan) -> Iterable[Finding]:
+    """Of fsdp_config accelerate reads the keys that it knows, and says nothing of any other."""
+    for name, held in plan.settings.items():
+        section, _, key = name.partition(".")
+        full = key if key.startswith("fsdp") else f"fsdp_{key}"
+        if section != "fsdp_config" or not key or full in KEYS_OF_FSDP or not isinstance(held, Sourced):
+            continue
+        close = difflib.get_close_matches(full, KEYS_OF_FSDP, 1, 0.85)
+        message = said("fsdp_config has no key {key}: accelerate reads on without a word, and it has no effect", key)
+        yield warn("keys_are_known", message, held.where, fix=f"{close[0]}: {held.value}" if close else "")
+
+
 def _sections(plan: Plan) -> dict[str, Sourced[object]]:
     """The known settings, by section and full name: accelerate adds the prefix of a key that has none."""
     found: dict[str, Sourced[object]] = {}
@@ -100,4 +121,4 @@ def _value(held: Sourced[object] | None) -> object:
     return held.value if held is not None else None
 
 
-RULES = (values_are_allowed, sections_have_an_effect)
+RULES = (values_are_allowed, sections_have_an_effect, keys_are_read)

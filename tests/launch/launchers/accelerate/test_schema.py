@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.launch.launchers.accelerate.schema import ALLOWED, OF_VERSION_2
+from preflight.launch.launchers.accelerate.schema import ALLOWED, KEYS_OF_FSDP, OF_VERSION_2
 from preflight.launch.rules.check import check_texts
 
 FSDP = "distributed_type: FSDP\nnum_machines: 1\nnum_processes: 8\nmachine_rank: 0\nfsdp_config:\n  fsdp_version: {}\n"
@@ -62,3 +62,25 @@ def test_accelerate_itself_refuses_what_the_second_version_does_not_have(key):
     assert value not in OF_VERSION_2[f"fsdp_config.fsdp_{key}"]
     with pytest.raises(ValueError, match=r"(?i)full_shard|local_state_dict"):
         plugin(fsdp_version=2, **{key: value})
+
+
+@pytest.mark.parametrize(
+    ("line", "is_told"),
+    [
+        ("fsdp_offload_parms: true", True),
+        ("cpu_offload: true", True),
+        ("fsdp_offload_params: true", False),
+        ("offload_params: true", False),
+    ],
+)
+def test_a_key_of_fsdp_config_that_nobody_reads_is_told(line, is_told):
+    """accelerate takes it without a word; one without the prefix is read."""
+    assert (("keys_are_known", "warn") in told(f"{FSDP.format(2)}  {line}\n")) is is_told
+
+
+def test_the_keys_of_fsdp_config_are_the_options_of_accelerate():
+    """Each that its own parser has is known here."""
+    launch = pytest.importorskip("accelerate.commands.launch")
+    options = {word for action in launch.launch_command_parser()._actions for word in action.option_strings}
+    theirs = {word.removeprefix("--") for word in options if word.startswith("--fsdp_")}
+    assert theirs <= {*KEYS_OF_FSDP}
