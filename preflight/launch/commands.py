@@ -29,7 +29,7 @@ TALK = frozenset(
         """
     echo printf pip pip3 pipx uv-pip which type command pkill killall kill pgrep grep egrep sed
     awk cat tee ls cp mv rm mkdir chmod apt apt-get yum dnf brew git wget curl tar alias touch
-    cd test [ [[ ps module rsync scp log info vim
+    cd test [ ps module rsync scp log info vim
     """
     )
 )
