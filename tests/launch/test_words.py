@@ -22,7 +22,7 @@ from preflight.launch.launchers.deepspeed import command as deepspeed
 from preflight.launch.launchers.deepspeed import schema as deepspeed_schema
 from preflight.launch.launchers.mpirun import options as mpirun
 from preflight.launch.launchers.ray import command as ray
-from preflight.launch.plan import LaunchFiles
+from preflight.launch.plan import STARTS_ALL, LaunchFiles
 from preflight.launch.read import read_texts
 from preflight.launch.reading import unset
 from preflight.launch.reading.bare import FOREIGN
@@ -43,6 +43,7 @@ EXPECTED: dict[str, Callable[[LaunchFiles, Callable[[], Collection[str]]], bool]
     "the step is of 7 nodes": lambda _, told: "launch.slurm_nodes_fit_the_job" in told(),
     "the container has the network of the host": lambda _, told: "launch.containers_share_the_network" not in told(),
     "the launcher counts its nodes": lambda files, _: [value_of(plan.nodes) for plan in files.plans] == [1],
+    "all nodes are started": lambda files, _: [plan.is_whole for plan in files.plans] == [True],
     "nothing starts": lambda files, _: not files.plans,
     "nothing is unset": lambda files, _: [plan.unset for plan in files.plans] == [()],
     "it is unset": lambda files, _: [len(plan.unset) for plan in files.plans] == [1],
@@ -95,7 +96,20 @@ def of(spec: Spec) -> tuple[str, ...]:
     [
         *map(of, (torchrun.SPEC, accelerate.SPEC, deepspeed.SPEC, slurm.SRUN_OPTIONS, ray.START, ray.SUBMIT)),
         *map(of, (trainers.OF_COMPOSER, trainers.OF_FABRIC, trainers.OF_COLOSSALAI)),
-        *(mpirun.ONE, mpirun.TWO, mpirun.HOSTS, mpirun.HOSTFILES, mpirun.EACH, FLAGS, PASSING, TALK, FOREIGN),
+        *(
+            mpirun.PROGRAMS,
+            torchrun.TORCHRUN.modules,
+            STARTS_ALL,
+            mpirun.ONE,
+            mpirun.TWO,
+            mpirun.HOSTS,
+            mpirun.HOSTFILES,
+            mpirun.EACH,
+            FLAGS,
+            PASSING,
+            TALK,
+            FOREIGN,
+        ),
         *(unset.EVERYWHERE, unset.GRID_ENGINE, NO_ADDRESS, accelerate_file.KEYS, accelerate_file.TYPES),
         *(deepspeed_schema.KEYS, deepspeed_schema.ZERO_KEYS),
         *accelerate_schema.ALLOWED.values(),
