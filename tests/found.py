@@ -10,7 +10,9 @@ of the check in tests/checks/, say whether a line is right.
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -21,6 +23,7 @@ from typing import Any
 from zlib import crc32
 
 from preflight.diagnose import diagnose
+from preflight.diagnose.causes import SUBJECTS
 from preflight.diagnose.found import Diagnosis
 from preflight.judge.ledger.findings import Finding
 from preflight.launch.read import read_texts
@@ -29,6 +32,7 @@ from preflight.said import Said
 from preflight.said.errors import UsageError
 from tests.checks.samples import Broken, judge
 from tests.diagnose import test_logs
+from tests.diagnose.causes import examples
 from tests.house import ROOT
 from tests.judge.commands.test_every_check import rows
 from tests.judge.commands.typed import as_root
@@ -158,17 +162,50 @@ def diagnosed(found: Diagnosis) -> Iterator[str]:
             told = [word, one.cause.name, *(str(seen.line) for seen in one.evidence)]
             told += [f"{one.count}x"] * (one.count != len(one.evidence))
             told += [f"of {numbers(one.ranks)}"] * bool(one.ranks) + [f"on {' '.join(one.nodes)}"] * bool(one.nodes)
+            traits = ("survived", "is_after_end", "is_aftermath", "is_parting", "is_warning", "is_mild")
+            told += [name for name in traits if getattr(one, name)] + [f"later {one.later}"] * bool(one.later)
             yield " ".join([*told, *values(one.detail)])
-    job = found.job
-    told = [f"world {job.world_size}"] * bool(job.world_size) + [f"silent {numbers(job.silent)}"] * bool(job.silent)
-    told += [f"runs {job.runs}"] * (job.runs > 1) + ["ended"] * job.has_ended
-    told += [
-        f"{hang.sequence} {hang.operation} of {numbers(hang.waiting)} not {numbers(hang.missing)}"
-        for hang in [job.hang]
-        if hang
-    ]
-    if told:
-        yield " ".join(["job", *told])
+    for word, what in (("job", found.job), ("outcome", found.outcome)):
+        if told := list(of_fields(what)):
+            yield " ".join([word, *told])
+    yield from (f"gap {gap.file} {gap.is_read}" for gap in found.gaps)
+
+
+def of_fields(value: Any) -> Iterator[str]:
+    """The fields of a value that say something, without their words."""
+    for one in dataclasses.fields(value):
+        held, usual = getattr(value, one.name), one.default
+        if held and held != usual:
+            yield f"{one.name}={' '.join(of_value(held))}"
+
+
+def of_value(value: Any) -> Iterator[str]:
+    """What stands in a value, however deep."""
+    if dataclasses.is_dataclass(value):
+        yield f"({' '.join(of_fields(value))})"
+    elif isinstance(value, dict):
+        yield from (f"{key}:{' '.join(of_value(held))}" for key, held in value.items())
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from of_value(part)
+    elif isinstance(value, str):
+        yield from values(value)
+    else:
+        yield str(value)
+
+
+def of_lines() -> Sections:
+    """Each line by which a cause is known, subject by subject: what is found in it alone, equal ones in a row once."""
+    subject_of = {cause.name: subject for subject, causes in SUBJECTS.items() for cause in causes}
+
+    def lines(some: list[str]) -> Iterator[str]:
+        for found, many in groupby(" | ".join(diagnosed(diagnose([line]))) for line in some):
+            yield f"{len(list(many))}x {found}"
+
+    of: dict[str, list[str]] = defaultdict(list)
+    for cause, line in examples.examples():
+        of[subject_of.get(cause, "signals")].append(line)
+    return {subject: partial(lines, some) for subject, some in sorted(of.items())}
 
 
 def of_broken_clusters() -> Sections:
@@ -202,6 +239,7 @@ TABLES: dict[str, Callable[[], Sections]] = {
     "clusters": of_broken_clusters,
     "faults": of_faults,
     "launch": of_launch_cases,
+    "lines": of_lines,
     "logs": of_logs,
     "nodes": of_cases_on_nodes,
     "starts": of_starts,

@@ -31,9 +31,9 @@ def test_broken_clusters_are_told_what_is_listed(name, section):
     assert_listed(name, section)
 
 
-@sections("logs")
+@sections("lines", "logs")
 def test_logs_tell_what_is_listed(name, section):
-    """Causes, lines, ranks and nodes, log by log."""
+    """Causes, lines, ranks, nodes and the outcome, log by log and in single lines."""
     assert_listed(name, section)
 
 
