@@ -20,6 +20,8 @@ DEGREES = (
     "context_parallel_degree",
     "data_parallel_replicate_degree",
 )
+VERL = ("data.train_batch_size", "trainer.nnodes", "trainer.n_gpus_per_node")
+ANSWERS = "actor_rollout_ref.rollout.n"
 SHARDED = "data_parallel_shard_degree"
 
 
@@ -91,6 +93,27 @@ def programs_share_out(script: ScriptFile) -> Iterable[Finding]:
                     yield fail("model_parallelism_fits", message, Where(script.marks.file, command.line))
 
 
+def batches_share_out(script: ScriptFile) -> Iterable[Finding]:
+    """verl refuses a batch that its GPUs cannot share alike, before it loads anything."""
+    for command in script.commands:
+        words = all_words(command)
+        batch, nodes, gpus = (number(words, key) for key in VERL)
+        is_sharded = any(word.endswith("strategy=megatron") for word in words)  # then model-parallel parts share one
+        answers = number(words, ANSWERS) if any(word.startswith(f"{ANSWERS}=") for word in words) else 1
+        if not batch or not nodes or not gpus or not answers or is_sharded or command.is_conditional:
+            continue
+        if batch * answers % (nodes * gpus):
+            message = said(
+                "train_batch_size {batch} x {answers} answers does not divide by {gpus} GPUs: verl stops",
+                batch,
+                answers,
+                nodes * gpus,
+            )
+            right = max(1, batch // (nodes * gpus)) * nodes * gpus
+            where = Where(script.marks.file, command.line)
+            yield fail("batch_sizes_multiply", message, where, fix=f"data.train_batch_size={right}")
+
+
 def degrees_multiply(plan: Plan) -> Iterable[Finding]:
     """The degrees of torchtitan multiply to the number of processes; -1, the default, shards over what is left."""
     words, world = text_of(plan), firm(plan.world_size)
@@ -141,5 +164,5 @@ def resources_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
 
 
 PLAN_RULES = (containers_get_gpus, degrees_multiply, heads_are_shared_out)
-SCRIPT_RULES = (resources_are_enough, programs_share_out)
+SCRIPT_RULES = (resources_are_enough, programs_share_out, batches_share_out)
 LIVE_RULES = (resources_are_there,)

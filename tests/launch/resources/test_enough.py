@@ -37,3 +37,20 @@ def test_what_is_shared_out_divides_the_whole():
     assert told("torchrun --nproc_per_node=8 -m torchtitan.train --parallelism.tensor_parallel_degree=3\n")
     assert told("torchrun --nproc_per_node=8 p.py --tensor-model-parallel-size 8 --num-attention-heads 12\n")
     assert not told("torchrun --nproc_per_node=8 -m torchtitan.train --parallelism.tensor_parallel_degree=4\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "is_told"),
+    [
+        ("data.train_batch_size=500", True),
+        ("data.train_batch_size=512", False),
+        ("data.train_batch_size=500 actor_rollout_ref.rollout.n=4", False),
+        ("data.train_batch_size=500 actor_rollout_ref.rollout.n=$N", False),
+        ("data.train_batch_size=$B", False),
+        ("data.train_batch_size=500 actor_rollout_ref.actor.strategy=megatron", False),
+    ],
+)
+def test_a_batch_of_verl_is_shared_out_over_its_gpus(words, is_told):
+    """The batch times the answers to each prompt; model-parallel GPUs share one part."""
+    found = check_texts({"a.sh": f"{VERL.format(2, 8).strip()} {words}\n"})[0]
+    assert ("launch.batch_sizes_multiply" in {one.check for one in found}) is is_told

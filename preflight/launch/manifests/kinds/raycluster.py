@@ -11,6 +11,8 @@ from preflight.launch.manifests import pods
 from preflight.launch.manifests.group import Group, group_of, number
 from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import fail
+from preflight.launch.resources.promises import number as sizes_of
+from preflight.launch.resources.promises import sized
 from preflight.launch.text.located import Located
 from preflight.said import said
 
@@ -26,7 +28,7 @@ def ray_cluster(document: Located, documents: list[Located], file: str) -> Answe
     workers = spec.get("workerGroupSpecs")
     for worker in workers.each() if workers else []:
         groups += group_of(worker.get("template"), number(worker.get("replicas"), file, 1), "workers")
-    problems = _versions(groups, file)
+    problems = [*_versions(groups, file), *_gpus_of_entrypoint(document, spec, groups, file)]
     for part in (head, *(workers.each() if workers else ())):
         given = part.get("rayStartParams") if part is not None else None
         problems.extend(_gpus_of_ray(part, file) if part is not None else ())
@@ -61,6 +63,29 @@ def _gpus_of_ray(part: Located, file: str) -> list[Finding]:
         "num-gpus {value}, and a pod has {value2}: Ray hands out GPUs that are not there", told.value, have.value
     )
     return [fail("processes_match_devices", message, told.where, have.where, fix=f'num-gpus: "{have.value}"')]
+
+
+def _gpus_of_entrypoint(document: Located, spec: Located, groups: list[Group], file: str) -> list[Finding]:
+    """The program of a RayJob waits for GPUs that no pod of its cluster has until it times out."""
+    entry, grows = document.get("spec", "entrypoint"), spec.get("enableInTreeAutoscaling")
+    counts = [group.count for group in groups]
+    each = [group.gpus(file) for group in groups]
+    is_known = all(isinstance(count, Sourced) for count in counts) and any(isinstance(held, Sourced) for held in each)
+    if entry is None or not is_known or (grows is not None and grows.value is True):
+        return []
+    pairs = [(count, held) for count, held in zip(counts, each, strict=True) if isinstance(held, Sourced)]
+    have = sum(count.value * held.value for count, held in pairs if isinstance(count, Sourced))
+    words = str(entry.value).split()
+    problems = []
+    for program in sized(words):
+        nodes, gpus = (sizes_of(words, key) or default for key, default in (program.nodes, program.gpus))
+        if nodes * gpus > have:
+            by = f"{program.nodes[0]} x {program.gpus[0]}"
+            message = said(
+                "{by} counts on {count} GPUs, and the pods of the cluster have {have}", by, nodes * gpus, have
+            )
+            problems.append(fail("resources_are_enough", message, Where(file, entry.line), pairs[-1][1].where))
+    return problems
 
 
 OF_RAY = re.compile(r"(?:.*/)?ray(?:-ml|-llm)?:(\d+\.\d+\.\d+)\b.*")

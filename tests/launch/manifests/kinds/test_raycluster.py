@@ -52,3 +52,28 @@ def test_a_number_among_the_start_parameters_is_told_at_its_line(group, bare):
     (found,) = [one for one in judged({"ray.yaml": wrong}) if one.check == "launch.variables_are_texts"]
     assert (str(found.verdict), value_in(found.message, "text")) == ("fail", bare)
     assert wrong.splitlines()[found.where[0].line - 1].strip() == f"rayStartParams: {{num-cpus: {bare}}}"
+
+
+JOB = """apiVersion: ray.io/v1
+kind: RayJob
+metadata: {name: ray}
+spec:
+  entrypoint: python -m verl.trainer.main_ppo trainer.nnodes={nodes} trainer.n_gpus_per_node=8
+  rayClusterSpec:
+    enableInTreeAutoscaling: {grows}
+    headGroupSpec:
+      template: {spec: {containers: [{name: head, image: ray}]}}
+    workerGroupSpecs:
+    - replicas: 2
+      template:
+        spec:
+          containers:
+          - {name: worker, image: ray, resources: {limits: {nvidia.com/gpu: 8}}}
+"""
+
+
+@pytest.mark.parametrize(("nodes", "grows", "is_told"), [(2, "false", False), (4, "false", True), (4, "true", False)])
+def test_the_program_of_a_job_counts_on_no_more_gpus_than_its_pods_have(nodes, grows, is_told):
+    """A cluster that grows by itself may get there."""
+    text = JOB.replace("{nodes}", str(nodes)).replace("{grows}", grows)
+    assert ("resources_are_enough" in rules({"ray.yaml": text})) is is_told
