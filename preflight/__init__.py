@@ -11,5 +11,5 @@ on every node, ``job/ranks`` what runs in every rank: both are sent, never impor
 docs/architecture.md says what each one answers and who may import whom.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["__version__"]

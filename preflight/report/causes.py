@@ -84,23 +84,28 @@ def causes(report: RunReport, verdict: Verdict) -> tuple[Cause, ...]:
 def aftermath(report: RunReport) -> str:
     """What was not measured because of other checks, as one sentence that names them; "" where nothing was blocked."""
     errors = (finding for finding in report.findings if finding.counted is Verdict.ERROR)
-    blocked = {finding.check: finding.blocked_by for finding in errors if finding.blocked_by}
+    blocked: dict[str, dict[str, None]] = {}
+    for finding in errors:
+        if finding.blocked_by:
+            blocked.setdefault(finding.check, {})[finding.blocked_by] = None
     if not blocked:
         return ""
-    first = list(dict.fromkeys(_root(check, blocked) for check in blocked))
+    first = list(dict.fromkeys(root for check in blocked for root in _roots(check, blocked)))
     named = [_with_nodes(report, check) for check in first[:ROOTS]]
     if first[ROOTS:]:
         named.append(said("{count} more check{s}", len(first) - ROOTS, "s" * (len(first) > ROOTS + 1)))
     return said("{checks} not measured because of {causes}", counted(len(blocked), "check"), joined(named, ", "))
 
 
-def _root(check: str, blocked: Mapping[str, str]) -> str:
-    """The check at the head of a chain of consequences."""
-    seen: set[str] = set()
-    while check in blocked and check not in seen:
-        seen.add(check)
-        check = blocked[check]
-    return check
+def _roots(check: str, blocked: Mapping[str, Iterable[str]]) -> list[str]:
+    """The checks at the heads of the chains that end in this one."""
+    found: dict[str, None] = {}
+    waiting = [check]
+    for one in waiting:  # grows while it is walked
+        if one not in blocked:
+            found[one] = None
+        waiting += [cause for cause in blocked.get(one, ()) if cause not in waiting]
+    return list(found)
 
 
 def _with_nodes(report: RunReport, check: str) -> str:
@@ -125,7 +130,13 @@ def nodes_text(report: RunReport, names: Iterable[str], *, most: int) -> str:
         return f"{folded} ({where})"
     if where and len(folded) > most:
         return where
-    return folded if len(folded) <= most else f"{folded[: max(most - 18, 8)]}... ({len(named)} nodes)"
+    return folded if len(folded) <= most else f"{_at_a_comma(folded[: max(most - 18, 8)])}... ({len(named)} nodes)"
+
+
+def _at_a_comma(text: str) -> str:
+    """The text up to its last comma, so that no number is cut in two; all of it where there is none."""
+    begin, comma, _ = text.rpartition(",")
+    return f"{begin}{comma}" if comma else text
 
 
 def _racks_text(report: RunReport, names: list[str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from preflight.judge.ledger.findings import Finding, Verdict
+from preflight.judge.unreached import without_name
 from preflight.report.document import RunReport
 from preflight.said import said
 
@@ -36,25 +37,35 @@ class Group:
 def groups(report: RunReport, verdict: Verdict) -> tuple[Group, ...]:
     """The findings of one verdict, causes before consequences, else in the order they were made."""
     of_key: dict[tuple[str, str, str, bool, bool], list[Finding]] = {}
+    shown: dict[tuple[str, str, str, bool, bool], str] = {}
     for finding in report.findings:
         if finding.counted is verdict:
             # What is broken keeps its check's name; what was not measured, or skipped, has a reason in common.
             check = finding.check if verdict in (Verdict.FAIL, Verdict.WARN) else ""
-            key = check, finding.message, finding.fix, finding.waived, bool(finding.blocked_by)
+            message = _without_own_name(finding)
+            key = check, message, finding.fix, finding.waived, bool(finding.blocked_by)
             of_key.setdefault(key, []).append(finding)
+            shown[key] = message if len(of_key[key]) > 1 else finding.message
     order = Order(report)
     made = [
         Group(
             verdict,
             tuple(dict.fromkeys(finding.check for finding in findings)),
             order.of(findings[0].nodes if len(findings) == 1 else chain.from_iterable(f.nodes for f in findings)),
-            message,
-            fix,
+            shown[key],
+            key[2],
             tuple(findings),
         )
-        for (_, message, fix, _, _), findings in of_key.items()
+        for key, findings in of_key.items()
     ]
     return tuple(sorted(made, key=lambda group: group.is_consequence))
+
+
+def _without_own_name(finding: Finding) -> str:
+    """The message; of one node, as it may be said of others too, so that what differs in the name alone is one."""
+    if len(finding.nodes) != 1 or finding.nodes[0] not in finding.message:
+        return finding.message
+    return without_name(finding.message, finding.nodes[0])
 
 
 def checks_by_verdict(report: RunReport) -> dict[Verdict, tuple[str, ...]]:

@@ -13,6 +13,9 @@ LETTERS = {
 }  # fmt: skip
 
 
+MOST_RACKS = 64  # that have room for their names above a band
+
+
 @dataclass(frozen=True)
 class Row:
     """One check: its worst verdict, one cell a node in HOSTS order (None: not judged), and its findings."""
@@ -47,6 +50,14 @@ def rows(report: RunReport) -> tuple[Row, ...]:
         by_check.setdefault(finding.check, []).append(finding)
     made = [_row(check, findings, index) for check, findings in by_check.items()]
     return tuple(sorted(made, key=lambda row: -SEVERITY[row.verdict]))
+
+
+def racks_in_order(report: RunReport) -> tuple[tuple[str, int], ...]:
+    """The racks along a row with the number of their nodes; none where one is not known, or does not lie together."""
+    places = [(rack, len(list(same))) for rack, same in itertools.groupby(info.rack for info in report.nodes.values())]
+    names = [rack for rack, _ in places]
+    is_drawn = 1 < len(places) <= MOST_RACKS and all(names) and len(set(names)) == len(names)
+    return tuple(places) if is_drawn else ()
 
 
 def _row(check: str, findings: list[Finding], index: dict[str, int]) -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from preflight import __version__
 from tests.workers import in_machine_network
 
 ROOT = Path(__file__).parent.parent.parent
@@ -47,6 +49,50 @@ def test_the_wheel_is_typed_and_says_what_it_is_for(unpacked):
         assert f"Classifier: Programming Language :: Python :: {python}\n" in words
     assert "Classifier: Typing :: Typed\n" in words
     assert "Project-URL: " not in words  # nothing is published: an index has nothing to link to
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """What `python -m build` makes of this checkout: an sdist, and from it a wheel."""
+    folder = tmp_path_factory.mktemp("dist")
+    words = [sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)]
+    subprocess.run(in_machine_network(words), check=True, timeout=300, capture_output=True)
+    return folder
+
+
+def test_a_release_is_built_by_one_command_and_runs_in_a_clean_environment(released, tmp_path):
+    """An sdist, and a wheel made of it that reads this machine away from the checkout and its packages."""
+    names = sorted(path.name for path in released.iterdir())
+    assert names == [f"cluster_preflight-{__version__}-py3-none-any.whl", f"cluster_preflight-{__version__}.tar.gz"]
+    python = tmp_path / "clean" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", str(python.parents[1])], check=True, timeout=120)
+    wheel = [str(released / names[0]), "-c", str(ROOT / "constraints.txt")]
+    subprocess.run(
+        in_machine_network([str(python), "-m", "pip", "install", "-q", *wheel]),
+        check=True,
+        timeout=300,
+        capture_output=True,
+    )
+    clean = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    said = subprocess.run(
+        [python.with_name("preflight"), "--version"],
+        env=clean,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == f"preflight {__version__}\n"
+    facts = [python.with_name("preflight"), "facts", "--json"]
+    done = subprocess.run(facts, env=clean, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "local" in json.loads(done.stdout)
+
+
+def test_the_changes_name_the_version_that_is_built():
+    """What is released has its section, the newest one after what is not."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## \[(.+?)\]", text, re.MULTILINE)[:2] == ["Unreleased", __version__]
 
 
 def test_the_wheel_runs_away_from_a_checkout(unpacked, tmp_path):

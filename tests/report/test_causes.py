@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from preflight.judge.ledger.findings import Finding, Verdict, Where
@@ -19,17 +21,33 @@ def test_the_messages_of_a_check_share_a_card_and_consequences_come_last(make_re
             for number in range(4)
         ),
         *(
-            Finding("a.b", Verdict.ERROR, (name,), f"said {name}", "do it", (Where("f", 1),))
+            Finding("a.b", Verdict.ERROR, (name,), f"said {name[-1]}", "do it", (Where("f", 1),))
             for name in reversed(THREE)
         ),
     )
     first, second = causes(report, Verdict.ERROR)
     assert (first.title, first.nodes, first.is_consequence) == ("a.b", THREE, False)
-    assert [part.message for part in first.parts] == ["said node3", "said node2", "said node1"]
+    assert [part.message for part in first.parts] == ["said 3", "said 2", "said 1"]
     assert first.fixes == ("do it",)
     assert first.where == (Where("f", 1),)
     assert (second.title, second.nodes, second.is_consequence) == ("4 checks", THREE, True)
     assert causes(report, Verdict.FAIL) == ()
+
+
+def test_messages_that_differ_in_the_own_name_alone_are_one(make_report):
+    """It is said once, of all of them; a message of several nodes, or of one node only, keeps its names."""
+    alike = [Finding("a.b", Verdict.FAIL, (name,), f"{name} has 1500, the others 9000") for name in THREE]
+    (cause,) = causes(make_report(*alike), Verdict.FAIL)
+    assert [(part.message, part.nodes) for part in cause.parts] == [("<node> has 1500, the others 9000", THREE)]
+    (cause,) = causes(make_report(alike[0], Finding("a.b", Verdict.FAIL, THREE[1:], "node2 and node3")), Verdict.FAIL)
+    assert [part.message for part in cause.parts] == ["node1 has 1500, the others 9000", "node2 and node3"]
+
+
+def test_a_set_of_nodes_is_cut_between_two_of_them(make_report):
+    """No number reads as another one."""
+    names = tuple(f"node{number}" for number in range(100, 200, 3))
+    text = nodes_text(make_report(), names, most=60)
+    assert re.fullmatch(r"node\[(?:\d{3},)+\.\.\. \(34 nodes\)", text), text
 
 
 def test_a_waived_fail_is_a_card_among_the_warnings(make_report):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from preflight.judge.ledger.findings import Finding, Verdict
-from preflight.report.matrix import LETTERS, packed, rows
+from preflight.report.matrix import LETTERS, packed, racks_in_order, rows
 
 
 def test_the_worst_checks_come_first_and_each_node_has_its_cell(planted):
@@ -39,3 +41,20 @@ def test_packing_loses_nothing(cells):
     text = packed(tuple(cells))
     unpacked = "".join(letter * int(count or 1) for count, letter in re.findall(r"(\d*)(\D)", text))
     assert unpacked == "".join(LETTERS[cell] for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("racks", "wanted"),
+    [
+        (("r1", "r1", "r2"), (("r1", 2), ("r2", 1))),
+        (("r1", "r2", "r1"), ()),  # they do not lie together
+        (("r1", "", "r2"), ()),  # one is not known
+        (("r1", "r1", "r1"), ()),  # there is nothing to tell apart
+    ],
+)
+def test_racks_are_drawn_where_each_is_one_piece_of_a_row(make_report, racks, wanted):
+    """Else a name above the band would stand over nodes of another rack."""
+    report = make_report()
+    placed = zip(report.nodes.items(), racks, strict=True)
+    nodes = {name: msgspec.structs.replace(info, rack=rack) for (name, info), rack in placed}
+    assert racks_in_order(msgspec.structs.replace(report, nodes=nodes)) == wanted

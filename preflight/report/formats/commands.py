@@ -58,6 +58,11 @@ def lines(report: RunReport, findings: Iterable[Finding], *, most: int, language
     return [*every[:most], said("# {more}: preflight report {id} --format=fix", more, report.run.id)]
 
 
+def is_mended(findings: Iterable[Finding]) -> bool:
+    """Whether every finding has commands, each typed on its fault by a test: then no words need to say what to do."""
+    return all(one.commands and all(command.is_tried for command in one.commands) for one in findings)
+
+
 def _for_job(commands: Collection[Command], language: Language) -> Iterator[str]:
     """The lines for the shell or file that starts the job, each once, with the nodes whose job needs it."""
     nodes: dict[str, list[str]] = {}

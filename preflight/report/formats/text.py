@@ -274,8 +274,7 @@ class _Page:
             yield f"{'':{INDENT}}at {printable(where.file)}:{where.line}"
         findings = [finding for part in cause.parts for finding in part.findings]
         lines = commands.lines(self.report, findings, most=COMMANDS, language=self.language)
-        is_mended = all(finding.commands for finding in findings) and not any(line.startswith("#") for line in lines)
-        for fix in () if is_mended else cause.fixes[:MESSAGES_A_CHECK]:
+        for fix in () if commands.is_mended(findings) else cause.fixes[:MESSAGES_A_CHECK]:
             # On one line, however long: it is there to be copied.
             yield f"{'':{INDENT}}{self.language.say('Fix')}: {printable(' '.join(fix.split()))}"
         for line in lines:

@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from preflight.judge.ledger.findings import SEVERITY, Verdict
-from preflight.report.causes import BAD, causes, counts_of_nodes, nodes_text, worst_of_nodes
+from preflight.report.causes import BAD, aftermath, causes, counts_of_nodes, nodes_text, worst_of_nodes
 from preflight.report.changes import change_text, drift_text, heading
 from preflight.report.columns import DEVICES, RANKS, RESULTS, columns_of, expected_by_links, rate_text, size_text
 from preflight.report.document import RunReport
 from preflight.report.facts import compared
-from preflight.report.formats.commands import lines
+from preflight.report.formats.commands import is_mended, lines
 from preflight.report.formats.text import headline_parts
 from preflight.report.groups import checks_by_verdict, groups, not_asked_text, unjudged_text
 from preflight.report.html import figures
 from preflight.report.html.heatmap import heat_map, legend, pairs, shared_text, usual
-from preflight.report.html.strip import NARROWEST, SHAPES, STANDING_OUT, strip
+from preflight.report.html.strip import NARROWEST, SHAPES, STANDING_OUT, rack_head, strip
 from preflight.report.language import Language
 from preflight.report.material import Material, in_language
-from preflight.report.matrix import LETTERS, Row, packed, rows
+from preflight.report.matrix import LETTERS, Row, packed, racks_in_order, rows
 from preflight.report.plan import SEAT, launches, seats
 from preflight.report.printable import printable
 from preflight.said import said
@@ -95,6 +95,8 @@ def _findings(report: RunReport, language: Language) -> dict[str, Any]:
         "commands": lambda cause: lines(
             report, [finding for part in cause.parts for finding in part.findings], most=COMMANDS, language=language
         ),
+        "aftermath": aftermath(report),
+        "mended": lambda cause: is_mended(finding for part in cause.parts for finding in part.findings),
         "nodes_text": lambda names, most=80: nodes_text(report, names, most=most),
         "skips": groups(report, Verdict.SKIP),
         "heading": lambda changes: heading(changes, language.verdict),
@@ -117,6 +119,8 @@ def _nodes(report: RunReport, material: Material) -> dict[str, Any]:
         "nodes": sorted(report.nodes, key=lambda node: (report.nodes[node].reached, -SEVERITY[worst[node]])),
         "worst": worst,
         "counts": counts_of_nodes(report),
+        "racks": racks_in_order(report),
+        "rack_head": rack_head,
         "has_cells": len(report.nodes) <= CELLS_UP_TO,
         "facts": compared(material.facts),
         "launches": launches(plan),

@@ -6,6 +6,7 @@ from markupsafe import Markup
 
 from preflight.judge.ledger.findings import Verdict
 from preflight.report.matrix import LETTERS, Row
+from preflight.report.printable import printable
 
 HEIGHT = 10
 # Top and height of each verdict: a fail stands out by its shape too, not by colour alone.
@@ -18,6 +19,8 @@ SHAPES: dict[Verdict | None, tuple[float, float]] = {
 }
 STANDING_OUT = (Verdict.WARN, Verdict.ERROR, Verdict.FAIL)
 FINEST = 2000  # of the band's width: a gap that no screen shows
+LABELS = 8  # names of racks above a band
+RACK_LETTERS = 8
 NARROWEST = 125  # of the band's width: one node among thousands is still seen
 
 
@@ -42,6 +45,21 @@ def strip(row: Row) -> Markup:
     return Markup(
         '<svg class="strip" aria-hidden="true" viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>'
     ).format(count, HEIGHT, Markup("").join(parts))
+
+
+def rack_head(racks: tuple[tuple[str, int], ...]) -> Markup:
+    """The racks above the bands: a line where each begins, and as many names as there is room for."""
+    total = sum(count for _, count in racks)
+    step = -(-len(racks) // LABELS)
+    parts = []
+    start = 0
+    for place, (rack, count) in enumerate(racks):
+        left = f"{100 * start / total:.4g}%"
+        parts.append(Markup('<line x1="{}" x2="{}" y1="0" y2="16"/>').format(left, left))
+        if place % step == 0:
+            parts.append(Markup('<text x="{}" dx="3" y="12">{}</text>').format(left, printable(rack)[:RACK_LETTERS]))
+        start += count
+    return Markup('<svg class="racks" aria-hidden="true">{}</svg>').format(Markup("").join(parts))
 
 
 def _wide_enough(start: int, length: int, count: int) -> tuple[float, float]:

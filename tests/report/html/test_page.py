@@ -38,7 +38,7 @@ def test_verdict_then_cause_then_fix_then_the_rest(planted):
         "network.mtu_is_the_same_on_every_node",
         "9000 on node[1-2], 1500 on node3",
         "ip link set dev <interface> mtu",
-        "6 checks on all 3 nodes: not started",
+        "6 checks not measured because of network.mtu_is_the_same_on_every_node on node3",
         "Every check on every node",
         "worst verdict",
         "What each node is",

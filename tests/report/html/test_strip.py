@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree as ET
 
 from preflight.judge.ledger.findings import Finding, Verdict
-from preflight.report.html.strip import HEIGHT, SHAPES, strip
+from preflight.report.html.strip import HEIGHT, SHAPES, rack_head, strip
 from preflight.report.matrix import Row
 
 
@@ -46,3 +46,13 @@ def test_what_alternates_among_thousands_is_drawn_no_finer_than_a_screen_shows()
     boxes = drawn(*[Verdict.PASS, Verdict.FAIL] * 4000)
     assert boxes["f"] == [(0, 0, 8000, HEIGHT)]
     assert len(boxes["p"]) == 1
+
+
+def test_racks_stand_above_the_bands_where_they_begin():
+    """A line for each at its share of the width, and as many names as there is room for; text stays text."""
+    drawn = ET.fromstring(str(rack_head((("r1", 1), ("r<2", 3), *((f"s{n}", 4) for n in range(15))))))
+    lines = [line.get("x1") for line in drawn.iter("line")]
+    assert lines[:3] == ["0%", "1.562%", "6.25%"]
+    assert len(lines) == 17
+    assert [text.text for text in drawn.iter("text")] == ["r1", "s1", "s4", "s7", "s10", "s13"]
+    assert "r&lt;2" in str(rack_head((("r1", 1), ("r<2", 3))))
