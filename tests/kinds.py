@@ -179,6 +179,7 @@ LONG = (
     "tests/e2e/test_words.py::test_a_hostfile_gives_slots_and_the_wrap_holds_the_job",
     "tests/e2e/test_words.py::test_what_a_finished_run_stored_is_judged_again_without_contact",
     "tests/field/test_healthy_lab.py",
+    "tests/job/ranks/test_train.py::test_the_same_seed_gives_the_same_curve_again",
     "tests/job/ranks/test_train.py::test_every_option_trains_as_one_process_does[2-",
     "tests/job/ranks/test_train.py::test_every_option_trains_as_one_process_does[4-",
     "tests/reach/session/test_hostile_nodes.py::test_a_node_that_is_silent_in_a_round_of_shared_paths_costs_nobody_else_the_folders[read",
