@@ -95,7 +95,8 @@ def test_every_rule_has_a_case_with_each_of_its_verdicts():
     """By its files alone; those that need nodes are named, and no other is missing."""
     shown = {(must.rule, must.verdict) for case in (*truth.cases(), *EACH) for must in case.musts}
     wanted = {(name, verdict) for name, verdicts in VERDICTS.items() for verdict in verdicts}
-    assert {name for name, _ in wanted - shown} == WITH_NODES
+    without_bash = {("script_is_bash", "skip")}  # tests/cli/test_launch.py takes the bash of this machine away
+    assert {name for name, _ in wanted - shown - without_bash} == WITH_NODES
 
 
 def test_a_finding_of_no_known_rule_or_verdict_is_not_made():
