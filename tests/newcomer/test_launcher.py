@@ -43,7 +43,7 @@ def test_two_files_are_touched():
 
 def test_help_and_usage_errors_name_it(house):
     """Both draw their lists from the registry."""
-    assert "env, taskset, deepspeed" in " ".join(preflight(house, "train", "--help").split())
+    assert "env, taskset, deepspeed" in " ".join(preflight(house, "train", "--help-all").split())
     assert "taskset" in preflight(house, "train", "--launcher=horovod", code=4)
 
 

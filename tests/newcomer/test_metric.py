@@ -48,13 +48,11 @@ def test_the_new_figure_was_measured_by_the_ranks(measured):
 
 
 def test_the_new_figure_stands_in_every_report(measured):
-    """The summary, the table of nccl-tests, report.md, report.html and report.prom."""
+    """The table of nccl-tests, report.md, report.html and report.prom."""
     folder, printed = measured
     (result,) = json.loads((folder / "report.json").read_text())["bench"]["results"]
     figure = f"{result['seconds_most'] * 1e3:.2f}"
     assert f"slowest {figure} ms" in printed
-    row = next(line for line in printed.splitlines() if line.startswith("          all_reduce"))
-    assert figure in row.split()
     assert f" {figure} " in (folder / "report.md").read_text(encoding="utf-8")
     page = " ".join(Page((folder / "report.html").read_text(encoding="utf-8")).text().split())
     assert "slowest (ms)" in page

@@ -36,7 +36,7 @@ print(values.message, left.message)
 def tree(tmp_path_factory) -> Path:
     """A copy of this tree with the change, and with the tests of rows."""
     folder = copied(tmp_path_factory.mktemp("variable"), "variable.diff")
-    for part in ("knowledge", "__init__.py"):
+    for part in ("knowledge", "__init__.py", "shares.py"):
         (folder / "tests").mkdir(exist_ok=True)
         copy = shutil.copytree if (ROOT / "tests" / part).is_dir() else shutil.copy
         copy(ROOT / "tests" / part, folder / "tests" / part)
