@@ -20,7 +20,7 @@ again() {
   printf 'failed once, run again alone: %s\n' "$failed"
   may=$((may - count))
   PREFLIGHT_SECOND_TRY+="$failed"$'\n'
-  .venv/bin/pytest -p tests.second_try -n0 --last-failed --last-failed-no-failures none "$@"
+  .venv/bin/pytest -n0 --last-failed --last-failed-no-failures none "$@"
 }
 
 # Write down for later runs how many this one, which has passed, took.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests import kinds, patience, scratch, workers
+from tests import kinds, patience, scratch, second_try, workers
 from tests.bench import fault_table
 from tests.forks import Forks
 from tests.lab.fixtures import lab3, lab_is_possible, make_lab
@@ -27,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
         workers.be_patient()
         workers.keep_bytecode(os.environ)
     if not hasattr(config, "workerinput"):
+        if "PREFLIGHT_SECOND_TRY" in os.environ:
+            config.pluginmanager.register(second_try)
         if not config.pluginmanager.hasplugin("preflight-checking"):
             kinds.leave_long_out(config)
             config.stash[SCRATCH] = scratch.of_a_run(config.add_cleanup)

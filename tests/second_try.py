@@ -1,4 +1,4 @@
-"""Which tests passed only when `.ci/run` ran them a second time, alone? A plugin of its pytest, which says so."""
+"""Which tests passed only when `.ci/run` ran them a second time, alone? A plugin that the tests take there says so."""
 
 from __future__ import annotations
 
