@@ -116,7 +116,7 @@ def of(spec: Spec) -> tuple[str, ...]:
         *accelerate_schema.OF_VERSION_2.values(),
         *(tuple(f"{head}_{name}" for name in names) for head, names in unset.EXACT.items()),
     ],
-    ids=lambda table: " ".join(table)[:40],
+    ids=lambda table: " ".join(sorted(table))[:40],
 )
 def test_a_new_word_of_a_table_has_its_line(table):
     """But for those that end the command or change what its program is, which the tests of their tools name."""
