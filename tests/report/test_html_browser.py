@@ -324,7 +324,7 @@ def test_a_script_of_somebody_else_would_not_run(window, tmp_path, planted):
 
 
 def test_the_button_copies_the_command_and_not_the_advice_around_it(show, make_report):
-    """The lines of each node as they are to be typed; of advice with one command in it, that command."""
+    """The lines of each node as they are to be typed; where none is known, the one command that advice has in it."""
     line = Command("node3", "ip link set dev eth0 mtu 1500")
     advice = "`ulimit -n 65536` on the nodes named"
     window = show(
@@ -339,7 +339,7 @@ def test_the_button_copies_the_command_and_not_the_advice_around_it(show, make_r
     for (const button of document.querySelectorAll('.cause .fix button')) button.click();
     return said;
     """
-    assert window.run(copied) == ["as the others have it", "ssh node3 ip link set dev eth0 mtu 1500", "ulimit -n 65536"]
+    assert window.run(copied) == ["ssh node3 ip link set dev eth0 mtu 1500", "ulimit -n 65536"]
     assert window.run("return document.querySelector('.cause .fix button').textContent") == "Copied"
 
 
