@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from preflight import __version__
 from preflight.facts.results import Bench, Edge, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
 from preflight.facts.results.rehearsal import Rehearsal, RehearsedRank, RehearsedScript
 from preflight.judge.ledger.findings import Finding, Verdict, Where, worst
@@ -31,7 +32,7 @@ def make_report():
                 started="2030-01-02T03:04:05.678+00:00",
                 seconds=41.2,
                 command=("preflight", "run", "--hosts", "node[1-3]"),
-                version="0.1.0",
+                version=__version__,
             ),
             verdict=verdict,
             exit_code=CODES[verdict],
