@@ -125,16 +125,22 @@ def paste(lab: Lab, host: LabHost, line: str) -> subprocess.CompletedProcess[str
     return subprocess.CompletedProcess(line, 0, "", "")
 
 
+def named(screen: Screen, fault: Fault) -> str:
+    """What is shown, in which node and cause stand."""
+    shown = "\n".join(screen.lines)
+    assert fault.node in screen.text, shown
+    assert fault.cause in screen.text, shown
+    return shown
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_first_lines_lead_to_the_cause_and_mend_it(lab3, tmp_path, name):
     """Verdict, node and cause, then a line that turns the same run green, or is that run in the right words."""
     fault = FAULTS[name]
     with fault.plant(lab3):
         before = first_screen(lab3, tmp_path / "before", *fault.words)
-        shown = "\n".join(before.lines)
+        shown = named(before, fault)
         assert re.search(r"^(NO-GO|NOT MEASURED|GO, WITH WARNINGS) ", shown, re.MULTILINE), shown
-        assert fault.node in before.text, shown
-        assert fault.cause in before.text, shown
         assert before.pasted, shown
         done = [paste(lab3, lab3["node3"], line) for line in before.pasted]
         said = "\n".join(f"{one.args} -> {one.returncode}\n{one.stdout}{one.stderr}" for one in done)
@@ -162,8 +168,6 @@ def test_what_no_line_mends_is_named_as_soon(lab3, tmp_path, name):
     fault = FOR_A_PERSON[name]
     with fault.plant(lab3):
         screen = first_screen(lab3, tmp_path / "report", *fault.words)
-    shown = "\n".join(screen.lines)
+    shown = named(screen, fault)
     assert screen.code in (1, 3)
-    assert fault.node in screen.text, shown
-    assert fault.cause in screen.text, shown
     assert "Fix:" in shown, shown
