@@ -98,9 +98,10 @@ def batches_share_out(script: ScriptFile) -> Iterable[Finding]:
     for command in script.commands:
         words = all_words(command)
         batch, nodes, gpus = (number(words, key) for key in VERL)
-        is_sharded = any(word.endswith("strategy=megatron") for word in words)  # then model-parallel parts share one
+        # a file may say what no word does; of Megatron, by a word or such a file, model-parallel parts share one answer
+        is_open = any("megatron" in word or word.startswith(("--config-name", "--config-path")) for word in words)
         answers = number(words, ANSWERS) if any(word.startswith(f"{ANSWERS}=") for word in words) else 1
-        if not batch or not nodes or not gpus or not answers or is_sharded or command.is_conditional:
+        if not batch or not nodes or not gpus or not answers or is_open or command.is_conditional:
             continue
         if batch * answers % (nodes * gpus):
             message = said(

@@ -48,9 +48,12 @@ def test_what_is_shared_out_divides_the_whole():
         ("data.train_batch_size=500 actor_rollout_ref.rollout.n=$N", False),
         ("data.train_batch_size=$B", False),
         ("data.train_batch_size=500 actor_rollout_ref.actor.strategy=megatron", False),
+        ("data.train_batch_size=500 actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2", False),
+        ("data.train_batch_size=500 --config-name=ppo_megatron_trainer", False),
+        ("data.train_batch_size=500 --config-path=conf --config-name=own", False),
     ],
 )
 def test_a_batch_of_verl_is_shared_out_over_its_gpus(words, is_told):
-    """The batch times the answers to each prompt; model-parallel GPUs share one part."""
+    """The batch times the answers to each prompt; Megatron's GPUs share one part, and a file may say anything."""
     found = check_texts({"a.sh": f"{VERL.format(2, 8).strip()} {words}\n"})[0]
     assert ("launch.batch_sizes_multiply" in {one.check for one in found}) is is_told
