@@ -36,10 +36,12 @@ def test_a_row_that_is_read_is_known_by_its_words():
     assert {"python", "torchrun", "accelerate"} <= set(first_words())
 
 
-@pytest.mark.parametrize(("words", "names"), [(["train"], startable()), (["launch", "write"], writable())])
+@pytest.mark.parametrize(
+    ("words", "names"), [(["train", "--help-all"], startable()), (["launch", "write", "--help"], writable())]
+)
 def test_help_names_every_launcher(capsys, words, names):
     """Of those that can start a job, or be written; none is forgotten, because none is written down there."""
-    run([*words, "--help"])
+    run(words)
     text = " ".join(capsys.readouterr().out.split())
     assert ", ".join(names) in text
 

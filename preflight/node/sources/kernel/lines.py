@@ -214,11 +214,13 @@ KINDS = (
 OF_MODULE = r"^(?!Lockdown)(?:module )?(\w+): "
 PCI = r"\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?)\b"
 INTERFACE = r" (\S+): "
+LONGEST = 4096  # letters, of which the kernel writes half as many in one record: what is longer is no record of its own
 PLACES = {"pci": PCI, "interface": INTERFACE, MODULE: OF_MODULE}
 
 
 def event_in(text: str) -> dict[str, Any]:
     """The event that a line reports; empty for any other line."""
+    text = text[:LONGEST]
     xid = re.search(XID, text)
     sxid = re.search(SXID, text)
     if sxid:
