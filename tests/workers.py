@@ -25,6 +25,15 @@ from tests import kinds
 
 MOST_WORKERS = 6
 ONE_BY_ONE = ("tests/e2e/", "tests/field/", "tests/lab/")  # where each test takes seconds
+# What such a file prepares, a cluster of Ray or Slurm, takes longer than its tests: one worker has all of them.
+TOGETHER = (
+    "tests/e2e/test_four_ways.py",
+    "tests/e2e/test_guides.py",
+    "tests/e2e/test_ray.py",
+    "tests/e2e/test_rehearse_slurm.py",
+    "tests/e2e/test_slurm.py",
+    "tests/e2e/test_slurm_jobs.py",
+)
 CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS = 0x8914
 IFF_UP = 0x1
@@ -100,12 +109,13 @@ def turn(door: Path, room: Path, *, is_exclusive: bool) -> Iterator[None]:
 
 
 def scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hands out whole files, so that what a file prepares is prepared once; tests of the lab one by one."""
+    """Hands out whole files, so that what a file prepares is prepared once; most tests of the lab one by one."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Files(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return nodeid if nodeid.startswith(ONE_BY_ONE) else nodeid.split("::", 1)[0]
+            is_alone = nodeid.startswith(ONE_BY_ONE) and not nodeid.startswith(TOGETHER)
+            return nodeid if is_alone else nodeid.split("::", 1)[0]
 
     config.option.loadscopereorder = False
     return Files(config, log)

@@ -1,6 +1,8 @@
-"""What does a healthy cluster look like?"""
+"""What does a healthy cluster look like? It is made once a process: whatever breaks it makes a copy."""
 
 from __future__ import annotations
+
+import functools
 
 import msgspec
 
@@ -13,11 +15,13 @@ from preflight.testing.hardware import ABSENT, node_address
 from preflight.testing.nodes import node_facts
 
 
+@functools.cache
 def healthy(count: int = 3) -> FakeRun:
     """node1, node2, ...: one Ethernet interface of 25 Gbit/s each, no GPU, no RDMA, no variable set."""
     return _run(count, gpu_count=0, variables={})
 
 
+@functools.cache
 def roce(count: int = 4) -> FakeRun:
     """Healthy nodes with 8 GPUs and 8 RoCE ports each, and the variables that a job usually sets."""
     variables = {
@@ -41,6 +45,7 @@ def roce(count: int = 4) -> FakeRun:
     )
 
 
+@functools.cache
 def infiniband(count: int = 4) -> FakeRun:
     """The same on InfiniBand, benchmarked rail by rail, with a job that lets GPUs start transfers themselves.
 
