@@ -15,16 +15,6 @@ import pytest
 
 from tests.lab.lab import Lab
 
-ASK = """
-import contextlib, io, os, sys
-from preflight.cli.main import run
-for line in sys.stdin:
-    folder, *words = line.split()
-    os.chdir(folder)
-    with contextlib.redirect_stdout(io.StringIO()):
-        code = run(["launch", "check", *words, "--json=found.json", "launch/*"])
-    print(code, flush=True)
-"""
 ENV = """export RANK={rank}
 export MASTER_ADDR={master}
 export MASTER_PORT={port}
@@ -223,7 +213,7 @@ class Asked:
     def __init__(self, lab):
         self.lab = lab
         self.process = lab.start(
-            [sys.executable, "-c", ASK],
+            [sys.executable, "-m", "tests.e2e.asking"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
