@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 AFTER_SECONDS = 5.0  # torch's watchdog needs so long to write its file and to end the process
-RANKS_A_SECOND = 50.0  # that come into a communicator, at least
+RANKS_A_SECOND = 50.0  # that come into the store, or into a communicator, at least
 LEAST_BYTES_A_SECOND = 50e6  # of a message between nodes
 LEAST_STORED_BYTES_A_SECOND = 10e6  # to a shared file system that many use
 COLD_SECONDS = 15.0  # the first calls into CUDA and NCCL load their code
@@ -27,6 +27,7 @@ class Planned:
 
 # Stage -> the seconds that it may take in one piece beside what any call may.
 EXTRA: Mapping[str, Callable[[Planned], float]] = {
+    "rendezvous": lambda planned: planned.ranks / RANKS_A_SECOND,
     "communicator": lambda planned: COLD_SECONDS + planned.ranks / RANKS_A_SECOND,
     "first_step": lambda _planned: COMPILED_SECONDS,
     "running": lambda planned: planned.message_bytes / LEAST_BYTES_A_SECOND,
