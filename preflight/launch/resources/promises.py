@@ -20,6 +20,8 @@ from preflight.launch.text.shell import Command
 
 Quantity = Literal["nodes", "GPUs on a node", "GPUs"]
 COUNT = re.compile(r"\d{1,6}")
+# a hostfile that the script writes itself: echo "$host slots=8", sed 's/$/ slots=8/', awk '{print $1, "slots=8"}'
+WRITERS, SLOTS = frozenset({"echo", "printf", "sed", "awk", "gawk", "perl"}), re.compile(r"\bslots=(\d{1,4})\b")
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,9 @@ def taken(script: ScriptFile, command: Command) -> Iterator[Promise]:
                 yield Promise(quantity, count, key, where)
         nodes, gpus = (number(words, key) or default for key, default in (program.nodes, program.gpus))
         yield Promise("GPUs", nodes * gpus, f"{program.nodes[0]} x {program.gpus[0]}", where)
+    slots = SLOTS.search(" ".join(words)) if WRITERS.intersection(words[:1]) else None
+    if slots and any(plan.launcher.name == "deepspeed" for plan in script.plans):
+        yield Promise("GPUs on a node", int(slots[1]), slots[0], where)
     if any("openrlhf" in word for word in words):
         yield from _of_openrlhf(words, where)
 

@@ -29,6 +29,22 @@ def test_a_program_takes_no_more_than_the_nodes_have(nodes, gpus, blamed):
     assert [one.nodes for one in told(VERL.format(nodes, gpus), cluster())] == blamed
 
 
+@pytest.mark.parametrize(
+    ("line", "start", "is_enough"),
+    [
+        ('for n in $NODES; do echo "$n slots=8" >> hosts; done', "deepspeed", True),
+        ('for n in $NODES; do echo "$n slots=16" >> hosts; done', "deepspeed", False),
+        ("scontrol show hostnames | sed 's/$/ slots=16/' > hosts", "deepspeed", False),
+        ("scontrol show hostnames | sed 's/$/ slots=16/' > hosts", "mpirun", True),
+    ],
+)
+def test_a_hostfile_of_the_script_counts_on_gpus(line, start, is_enough):
+    """A slot of DeepSpeed is a GPU, one of MPI a place for any process."""
+    head = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n"
+    found = [str(one.message) for one in told(f"{head}{line}\n{start} --hostfile hosts train.py\n")]
+    assert any("slots=16" in message for message in found) is not is_enough
+
+
 def test_what_is_shared_out_divides_the_whole():
     """The sizes of verl's rollout, of torchtitan and of Megatron."""
     assert told(
