@@ -22,6 +22,7 @@ DEGREES = (
 )
 VERL = ("data.train_batch_size", "trainer.nnodes", "trainer.n_gpus_per_node")
 ANSWERS = "actor_rollout_ref.rollout.n"
+MINI, DYNAMIC = "actor_rollout_ref.actor.ppo_mini_batch_size", "actor_rollout_ref.actor.use_dynamic_bsz"
 SHARDED = "data_parallel_shard_degree"
 
 
@@ -115,6 +116,17 @@ def batches_share_out(script: ScriptFile) -> Iterable[Finding]:
             yield fail("batch_sizes_multiply", message, where, fix=f"data.train_batch_size={right}")
 
 
+def batches_hold_a_mini_batch(script: ScriptFile) -> Iterable[Finding]:
+    """verl takes whole mini batches out of a batch; it does not ask where their sizes follow the lengths of texts."""
+    for command in script.commands:
+        words = all_words(command)
+        batch, mini = number(words, VERL[0]), number(words, MINI)
+        is_open = any(word.lstrip("+").startswith((f"{DYNAMIC}=", "--config-name", "--config-path")) for word in words)
+        if batch and mini and batch < mini and not is_open and not command.is_conditional:
+            message = said("train_batch_size {batch} is less than ppo_mini_batch_size {mini}: verl stops", batch, mini)
+            yield fail("batch_sizes_multiply", message, Where(script.marks.file, command.line), fix=f"{MINI}={batch}")
+
+
 def degrees_multiply(plan: Plan) -> Iterable[Finding]:
     """The degrees of torchtitan multiply to the number of processes; -1, the default, shards over what is left."""
     words, world = text_of(plan), firm(plan.world_size)
@@ -165,5 +177,5 @@ def resources_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
 
 
 PLAN_RULES = (containers_get_gpus, degrees_multiply, heads_are_shared_out)
-SCRIPT_RULES = (resources_are_enough, programs_share_out, batches_share_out)
+SCRIPT_RULES = (resources_are_enough, programs_share_out, batches_share_out, batches_hold_a_mini_batch)
 LIVE_RULES = (resources_are_there,)

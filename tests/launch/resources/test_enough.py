@@ -73,3 +73,19 @@ def test_a_batch_of_verl_is_shared_out_over_its_gpus(words, is_told):
     """The batch times the answers to each prompt; Megatron's GPUs share one part, and a file may say anything."""
     found = check_texts({"a.sh": f"{VERL.format(2, 8).strip()} {words}\n"})[0]
     assert ("launch.batch_sizes_multiply" in {one.check for one in found}) is is_told
+
+
+@pytest.mark.parametrize(
+    ("words", "is_told"),
+    [
+        ("actor_rollout_ref.actor.ppo_mini_batch_size=128", True),
+        ("actor_rollout_ref.actor.ppo_mini_batch_size=64", False),
+        ("actor_rollout_ref.actor.ppo_mini_batch_size=$M", False),
+        ("actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.actor.use_dynamic_bsz=True", False),
+        ("actor_rollout_ref.actor.ppo_mini_batch_size=128 --config-name=own", False),
+    ],
+)
+def test_a_batch_of_verl_holds_a_mini_batch(words, is_told):
+    """verl checks that before it loads anything, unless texts are packed by length."""
+    found = check_texts({"a.sh": f"{VERL.format(1, 8).strip()} data.train_batch_size=64 {words}\n"})[0]
+    assert ("launch.batch_sizes_multiply" in {one.check for one in found}) is is_told
