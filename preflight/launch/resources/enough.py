@@ -34,7 +34,8 @@ def resources_are_enough(script: ScriptFile) -> Iterable[Finding]:
             continue
         gives = list(given(script, command))
         takes = list(taken(script, command))
-        of_plans = [one for plan in script.plans if plan.where.line == command.line for one in counted(plan)]
+        here = (plan for plan in script.plans if plan.where.line == command.line and not _differs_from_granted(plan))
+        of_plans = [one for plan in here for one in counted(plan)]
         pairs = [(take, give) for take in takes for give in gives]
         # a launcher and its batch system are compared where each option of theirs is known
         pairs += [(take, give) for take in of_plans for give in gives if give.by != "Slurm"]
@@ -42,6 +43,12 @@ def resources_are_enough(script: ScriptFile) -> Iterable[Finding]:
             if take.quantity == give.quantity and _differ(take, give) and (take.where, give.by) not in told:
                 told.add((take.where, give.by))
                 yield _not_enough(take, give)
+
+
+def _differs_from_granted(plan: Plan) -> bool:
+    """Whether the nodes of a launcher are not those that PBS or LSF gives, which is told where those are read."""
+    nodes = firm(plan.granted.nodes) if plan.granted is not None else None
+    return nodes is not None and nodes != firm(plan.nodes)
 
 
 def _differ(take: Promise, give: Promise) -> bool:
@@ -57,13 +64,10 @@ def _not_enough(take: Promise, give: Promise) -> Finding:
         give.by,
         give.count,
     )
-    return fail(
-        "resources_are_enough",
-        message,
-        take.where,
-        give.where,
-        fix=said("{count} {quantity} in both places", give.count, give.quantity),
-    )
+    fix = said("{count} {quantity} in both places", give.count, give.quantity)
+    if give.option:
+        fix = f"{give.option} {take.count}"
+    return fail("resources_are_enough", message, take.where, give.where, fix=fix)
 
 
 def containers_get_gpus(plan: Plan) -> Iterable[Finding]:

@@ -33,6 +33,7 @@ class Promise:
     by: str
     where: Where
     is_exact: bool = False  # whether fewer takers are wrong as well: one is started on each node
+    option: str = ""  # what would say another count, where that is the one to change
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,20 @@ def _of_xpk(words: list[str], where: Where) -> Iterator[Promise]:
         yield Promise("nodes", nodes, "xpk --num-nodes", where, is_exact=True)
 
 
+def _of_jsrun(words: list[str], where: Where) -> Iterator[Promise]:
+    """`jsrun -n 4 -r 1` starts a launcher in each of its resource sets, of which a host has one."""
+    sets = number(words, "nrs", "n")
+    if sets and number(words, "rs_per_host", "r") == 1 and (number(words, "tasks_per_rs", "a") or 1) == 1:
+        yield Promise("nodes", sets, "jsrun -n", where, is_exact=True)
+
+
+def _of_mpirun(words: list[str], where: Where) -> Iterator[Promise]:
+    """`mpirun -np 2 torchrun` starts as many launchers as it would processes."""
+    count = number(words[:12], "np", "n")
+    if count:
+        yield Promise("nodes", count, f"{words[0].rpartition('/')[2]} -np", where, is_exact=True, option="-np")
+
+
 def _is_program(words: list[str], place: int) -> bool:
     return not words[place].startswith("-") and (not words[place - 1].startswith("-") or "=" in words[place - 1])
 
@@ -230,6 +245,9 @@ def _of_container(words: list[str], where: Where) -> Iterator[Promise]:
 AROUND: Mapping[str, Callable[[list[str], Where], Iterator[Promise]]] = {
     "flux": _of_flux,
     "xpk": _of_xpk,
+    "jsrun": _of_jsrun,
+    "mpirun": _of_mpirun,
+    "mpiexec": _of_mpirun,
     "docker": _of_container,
     "podman": _of_container,
 }
