@@ -64,10 +64,13 @@ def _not_enough(take: Promise, give: Promise) -> Finding:
         give.by,
         give.count,
     )
-    fix = said("{count} {quantity} in both places", give.count, give.quantity)
-    if give.option:
-        fix = f"{give.option} {take.count}"
-    return fail("resources_are_enough", message, take.where, give.where, fix=fix)
+    return fail(
+        "resources_are_enough",
+        message,
+        take.where,
+        give.where,
+        fix=said("{count} {quantity} in both places", give.count, give.quantity),
+    )
 
 
 def containers_get_gpus(plan: Plan) -> Iterable[Finding]:

@@ -33,7 +33,6 @@ class Promise:
     by: str
     where: Where
     is_exact: bool = False  # whether fewer takers are wrong as well: one is started on each node
-    option: str = ""  # what would say another count, where that is the one to change
 
 
 @dataclass(frozen=True)
@@ -217,13 +216,6 @@ def _of_jsrun(words: list[str], where: Where) -> Iterator[Promise]:
         yield Promise("nodes", sets, "jsrun -n", where, is_exact=True)
 
 
-def _of_mpirun(words: list[str], where: Where) -> Iterator[Promise]:
-    """`mpirun -np 2 torchrun` starts as many launchers as it would processes."""
-    count = number(words[:12], "np", "n")
-    if count:
-        yield Promise("nodes", count, f"{words[0].rpartition('/')[2]} -np", where, is_exact=True, option="-np")
-
-
 def _is_program(words: list[str], place: int) -> bool:
     return not words[place].startswith("-") and (not words[place - 1].startswith("-") or "=" in words[place - 1])
 
@@ -246,8 +238,6 @@ AROUND: Mapping[str, Callable[[list[str], Where], Iterator[Promise]]] = {
     "flux": _of_flux,
     "xpk": _of_xpk,
     "jsrun": _of_jsrun,
-    "mpirun": _of_mpirun,
-    "mpiexec": _of_mpirun,
     "docker": _of_container,
     "podman": _of_container,
 }

@@ -48,15 +48,13 @@ def test_a_hostfile_of_the_script_counts_on_gpus(line, start, is_enough):
 @pytest.mark.parametrize(
     ("starter", "is_told"),
     [
-        ("mpirun -np 2 -H a:1,b:1", False),
-        ("mpirun -np 16 -H a:8,b:8", True),
         ("jsrun -n 2 -r 1 -a 1 -g 6", False),
         ("jsrun -n 4 -r 1 -g 6", True),
         ("jsrun -n 4 -r 2 -g 6", False),
     ],
 )
 def test_a_launcher_is_started_as_often_as_it_waits_for_nodes(starter, is_told):
-    """One launcher a node: one for each process would be a world of its own, or wait for a place."""
+    """One launcher for each resource set, of which a host has one."""
     line = f"{starter} torchrun --nnodes=2 --nproc_per_node=6 --rdzv_backend=c10d --rdzv_endpoint=a:29500 t.py\n"
     assert bool(told(line)) is is_told
 
