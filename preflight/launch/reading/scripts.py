@@ -65,6 +65,8 @@ def judge_scripts(bundle: Bundle, texts: Mapping[str, str], *, look_beside: bool
         parts = of_each_target(bundle.given.get(name, ""), text) if is_makefile(name) else []
         for part in parts:
             _with_started(bundle, [_walk(bundle, name, part, look_beside=look_beside)], set(), look_beside=look_beside)
+        if parts and any(plan.where.file == name for plan in bundle.plans):  # `clean` beside `train` is no job unread
+            bundle.skips = [skip for skip in bundle.skips if skip.file != name or skip.of_start or skip.line > 1]
     texts = {name: text for name, text in texts.items() if not is_makefile(name)}
     walks = {name: _walk(bundle, name, text, look_beside=look_beside) for name, text in texts.items()}
     started = {resolved(bundle, walk.name, one.path) for walk in walks.values() for one in _starts(walk)}

@@ -22,6 +22,7 @@ DEGREES = (
 )
 VERL = ("data.train_batch_size", "trainer.nnodes", "trainer.n_gpus_per_node")
 ANSWERS = "actor_rollout_ref.rollout.n"
+MINI, DYNAMIC = "actor_rollout_ref.actor.ppo_mini_batch_size", "actor_rollout_ref.actor.use_dynamic_bsz"
 SHARDED = "data_parallel_shard_degree"
 
 
@@ -33,7 +34,8 @@ def resources_are_enough(script: ScriptFile) -> Iterable[Finding]:
             continue
         gives = list(given(script, command))
         takes = list(taken(script, command))
-        of_plans = [one for plan in script.plans if plan.where.line == command.line for one in counted(plan)]
+        here = (plan for plan in script.plans if plan.where.line == command.line and not _differs_from_granted(plan))
+        of_plans = [one for plan in here for one in counted(plan)]
         pairs = [(take, give) for take in takes for give in gives]
         # a launcher and its batch system are compared where each option of theirs is known
         pairs += [(take, give) for take in of_plans for give in gives if give.by != "Slurm"]
@@ -41,6 +43,12 @@ def resources_are_enough(script: ScriptFile) -> Iterable[Finding]:
             if take.quantity == give.quantity and _differ(take, give) and (take.where, give.by) not in told:
                 told.add((take.where, give.by))
                 yield _not_enough(take, give)
+
+
+def _differs_from_granted(plan: Plan) -> bool:
+    """Whether the nodes of a launcher are not those that PBS or LSF gives, which is told where those are read."""
+    nodes = firm(plan.granted.nodes) if plan.granted is not None else None
+    return nodes is not None and nodes != firm(plan.nodes)
 
 
 def _differ(take: Promise, give: Promise) -> bool:
@@ -115,6 +123,17 @@ def batches_share_out(script: ScriptFile) -> Iterable[Finding]:
             yield fail("batch_sizes_multiply", message, where, fix=f"data.train_batch_size={right}")
 
 
+def batches_hold_a_mini_batch(script: ScriptFile) -> Iterable[Finding]:
+    """verl takes whole mini batches out of a batch; it does not ask where their sizes follow the lengths of texts."""
+    for command in script.commands:
+        words = all_words(command)
+        batch, mini = number(words, VERL[0]), number(words, MINI)
+        is_open = any(word.lstrip("+").startswith((f"{DYNAMIC}=", "--config-name", "--config-path")) for word in words)
+        if batch and mini and batch < mini and not is_open and not command.is_conditional:
+            message = said("train_batch_size {batch} is less than ppo_mini_batch_size {mini}: verl stops", batch, mini)
+            yield fail("batch_sizes_multiply", message, Where(script.marks.file, command.line), fix=f"{MINI}={batch}")
+
+
 def degrees_multiply(plan: Plan) -> Iterable[Finding]:
     """The degrees of torchtitan multiply to the number of processes; -1, the default, shards over what is left."""
     words, world = text_of(plan), firm(plan.world_size)
@@ -165,5 +184,5 @@ def resources_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
 
 
 PLAN_RULES = (containers_get_gpus, degrees_multiply, heads_are_shared_out)
-SCRIPT_RULES = (resources_are_enough, programs_share_out, batches_share_out)
+SCRIPT_RULES = (resources_are_enough, programs_share_out, batches_share_out, batches_hold_a_mini_batch)
 LIVE_RULES = (resources_are_there,)

@@ -20,6 +20,8 @@ from preflight.launch.text.shell import Command
 
 Quantity = Literal["nodes", "GPUs on a node", "GPUs"]
 COUNT = re.compile(r"\d{1,6}")
+# a hostfile that the script writes itself: echo "$host slots=8", sed 's/$/ slots=8/', awk '{print $1, "slots=8"}'
+WRITERS, SLOTS = frozenset({"echo", "printf", "sed", "awk", "gawk", "perl"}), re.compile(r"\bslots=(\d{1,4})\b")
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,9 @@ def taken(script: ScriptFile, command: Command) -> Iterator[Promise]:
                 yield Promise(quantity, count, key, where)
         nodes, gpus = (number(words, key) or default for key, default in (program.nodes, program.gpus))
         yield Promise("GPUs", nodes * gpus, f"{program.nodes[0]} x {program.gpus[0]}", where)
+    slots = SLOTS.search(" ".join(words)) if WRITERS.intersection(words[:1]) else None
+    if slots and any(plan.launcher.name == "deepspeed" for plan in script.plans):
+        yield Promise("GPUs on a node", int(slots[1]), slots[0], where)
     if any("openrlhf" in word for word in words):
         yield from _of_openrlhf(words, where)
 
@@ -204,6 +209,13 @@ def _of_xpk(words: list[str], where: Where) -> Iterator[Promise]:
         yield Promise("nodes", nodes, "xpk --num-nodes", where, is_exact=True)
 
 
+def _of_jsrun(words: list[str], where: Where) -> Iterator[Promise]:
+    """`jsrun -n 4 -r 1` starts a launcher in each of its resource sets, of which a host has one."""
+    sets = number(words, "nrs", "n")
+    if sets and number(words, "rs_per_host", "r") == 1 and (number(words, "tasks_per_rs", "a") or 1) == 1:
+        yield Promise("nodes", sets, "jsrun -n", where, is_exact=True)
+
+
 def _is_program(words: list[str], place: int) -> bool:
     return not words[place].startswith("-") and (not words[place - 1].startswith("-") or "=" in words[place - 1])
 
@@ -225,6 +237,7 @@ def _of_container(words: list[str], where: Where) -> Iterator[Promise]:
 AROUND: Mapping[str, Callable[[list[str], Where], Iterator[Promise]]] = {
     "flux": _of_flux,
     "xpk": _of_xpk,
+    "jsrun": _of_jsrun,
     "docker": _of_container,
     "podman": _of_container,
 }

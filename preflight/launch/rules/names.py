@@ -102,6 +102,23 @@ def exports_have_values(files: LaunchFiles) -> Iterable[Finding]:
                     break
 
 
+SPLIT = re.compile(r"\s*export\s+([A-Za-z_]\w*)=([\w.:,/-]+)\s+([A-Za-z_]\w*)\s*(?:#.*)?")
+LISTED = re.compile(r"(NCCL|GLOO|UCX|CUDA)_")  # what takes a list parts it by commas
+
+
+def exported_values_are_whole(files: LaunchFiles) -> Iterable[Finding]:
+    """`export NCCL_IB_HCA=mlx5_0 mlx5_1` gives it the first alone, and exports a variable of the second's name."""
+    for file, text in files.script_texts.items():
+        for number, line in enumerate(text.split("\n"), start=1):
+            found = SPLIT.fullmatch(line)
+            if found is None or found[3].isupper() or len(re.findall(rf"\b{found[3]}\b", text)) > 1:
+                continue
+            name, value, behind = found.groups()
+            message = said("{name} is {value} alone: {behind} is taken for the name of a variable", name, value, behind)
+            whole = f"{value},{behind}" if LISTED.match(name) else f'"{value} {behind}"'
+            yield warn("variables_are_assigned", message, Where(file, number), fix=f"export {name}={whole}")
+
+
 PROGRAM_BEGINS = re.compile(r"\s(?:[^\s=]+\.py\b|-m\s|--module\b)")
 OPTION = re.compile(r"(?<!\S)--([A-Za-z][\w-]*)(?:=|\s+)(\S+)")
 
@@ -130,5 +147,6 @@ FILES_RULES = (
     variables_are_read_by_their_names,
     options_of_slurm_set_variables,
     exports_have_values,
+    exported_values_are_whole,
     options_stand_once,
 )

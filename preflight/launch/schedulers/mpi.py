@@ -112,7 +112,7 @@ def stays_behind(plan: Plan, variables: Mapping[str, Assigned]) -> Iterable[Find
 
 
 def _left(plan: Plan, exported: Mapping[str, Field[str]], handed: Container[str]) -> Iterable[Finding]:
-    known = {name: held for name, held in exported.items() if isinstance(held, Sourced)}
+    known = {name: held for name, held in exported.items() if held is not None}
     left = [name for name in known if STEERING.match(name) and name not in handed]
     if left:
         places = [known[name].where for name in left]

@@ -151,7 +151,10 @@ def _nodes_fit(plan: Plan, slurm: Slurm, named: int | None) -> Iterable[Finding]
             "the job needs {count} node{s}, and the script asks Slurm for {asks}", count, "s" * (count != 1), asks
         )
         fix = f"#SBATCH --nodes={count}"
-        if have is not None and firm(slurm.number("ntasks")) == have and plan.launcher.has_agent:
+        if asked is not None and firm(slurm.allocated) == count:  # the step asks for less than the script
+            message = said("the job needs {count} node{s}, and srun takes {have}", count, "s" * (count != 1), have)
+            fix = f"srun --nodes={count} --ntasks={count}"
+        elif have is not None and firm(slurm.number("ntasks")) == have and plan.launcher.has_agent:
             fix = joined([fix, f"#SBATCH --ntasks={count}"], " and ")
         yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=fix)
     if count == have:
@@ -351,6 +354,15 @@ def servers_fit(plan: Plan) -> Iterable[Finding]:
     sizes = [argument_number(words, f"{kind}-parallel-size") or 1 for kind in ("tensor", "pipeline")]
     world = firm(plan.world_size) or math.prod(sizes)
     nodes, gpus = slurm.allocated or slurm.number("nodes"), gpus_of_node(slurm)
+    executor = plan.settings.get("executor")
+    if isinstance(executor, Sourced) and executor.value == "mp" and plan.nodes is None and isinstance(gpus, Sourced):
+        if world > gpus.value:
+            message = said(
+                "{world} processes on one node of {gpus} GPUs: `mp` starts none elsewhere", world, gpus.value
+            )
+            fix = "--distributed-executor-backend ray"
+            yield fail("processes_match_devices", message, executor.where, gpus.where, fix=fix)
+        return
     if not isinstance(nodes, Sourced) or not isinstance(gpus, Sourced) or world <= nodes.value * gpus.value:
         return
     have = nodes.value * gpus.value

@@ -65,3 +65,19 @@ def test_tensor_parallelism_over_the_network_is_a_warning():
     """It works, and every layer waits."""
     text = "vllm serve m -tp 16 --nnodes 2 --node-rank 0 --master-addr a\n"
     assert rules({"n.sh": text}) == ["tensor_parallel_stays_in_a_node"]
+
+
+@pytest.mark.parametrize(
+    ("size", "backend", "found"),
+    [
+        (16, "mp", ["processes_match_devices"]),
+        (8, "mp", []),
+        (16, "ray", []),
+        (32, "ray", ["processes_match_devices"]),
+    ],
+)
+def test_a_server_of_one_node_has_the_gpus_of_one_node(size, backend, found):
+    """Ray brings in those of the other nodes, and multiprocessing starts processes where it stands."""
+    head = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n#SBATCH --ntasks-per-node=1\n"
+    line = f"vllm serve m --tensor-parallel-size {size} --distributed-executor-backend {backend}\n"
+    assert failed({"job.sh": head + line}) == found

@@ -76,3 +76,10 @@ def test_each_target_is_a_script_of_its_own():
     assert [found.check for found in told] == ["launch.fields_agree"]
     in_one = text.replace("worker: data\n", "")
     assert "launch.every_node_is_started" in [found.check for found in check_texts({"Makefile": in_one})[0]]
+
+
+def test_a_target_without_a_launcher_is_not_told_beside_one_that_starts_a_job():
+    """A Makefile cleans up and fetches data too; alone, such targets leave nothing judged."""
+    clean = "clean:\n\trm -rf out\n"
+    assert not check_texts({"Makefile": f"train:\n\ttorchrun --nproc_per_node=4 train.py\n{clean}"})[0]
+    assert [one.check for one in check_texts({"Makefile": clean})[0]] == ["launch.file_is_judged"]

@@ -83,3 +83,19 @@ def test_slurm_sets_some_variables_only_where_their_option_is_given(line, told_o
     text = f"#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:8\n{line}\n{START}"
     found = [one for one in check_texts({"a.sbatch": text})[0] if one.check == "launch.variables_are_set"]
     assert [one.message.split(" ")[0] for one in found] == ([told_of] if told_of else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "fix"),
+    [
+        ("export NCCL_IB_HCA=mlx5_0 mlx5_1", "export NCCL_IB_HCA=mlx5_0,mlx5_1"),
+        ("export RUN_TAG=first try", 'export RUN_TAG="first try"'),
+        ("export NCCL_IB_HCA=mlx5_0,mlx5_1", ""),
+        ("export NCCL_DEBUG=INFO PATH", ""),
+        ("tag=one\nexport NCCL_DEBUG=INFO tag", ""),
+    ],
+)
+def test_what_stands_behind_a_blank_is_no_part_of_the_value(line, fix):
+    """bash takes it for the name of a variable that is handed on as well."""
+    found = check_texts({"run.sh": f"{line}\ntorchrun --nproc_per_node=2 train.py\n"})[0]
+    assert [one.fix for one in found if one.check == "launch.variables_are_assigned"] == ([fix] if fix else [])

@@ -95,6 +95,14 @@ def test_ranks_of_mpirun_want_an_address_too():
     assert rules({"n.sh": line.format("-x MASTER_ADDR -x MASTER_PORT=29500 ")}) == []
 
 
+def test_a_variable_worked_out_by_the_shell_stays_there_too():
+    """-x hands on a value, wherever it came from."""
+    line = "export MASTER_ADDR=$(head -n1 hosts) MASTER_PORT=29500\nmpirun -np 2 -H a,b {}python train.py\n"
+    (found,) = judged({"n.sh": line.format("-x MASTER_PORT ")})
+    assert (found.check, found.fix) == ("launch.mpi_hands_variables_on", "-x MASTER_ADDR")
+    assert rules({"n.sh": line.format("-x MASTER_ADDR -x MASTER_PORT ")}) == []
+
+
 def test_what_pdsh_leaves_behind():
     """GLOO_SOCKET_IFNAME is not handed on, unless .deepspeed_env has it."""
     files = {"hostfile": HOSTFILE, "run.sh": "export GLOO_SOCKET_IFNAME=eth0\n" + DEEPSPEED}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.launch.rules.check import check_texts
 from tests.launch.samples import SBATCH, failed, rules
 
 HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node={tasks}\n"
@@ -96,3 +97,11 @@ def test_every_node_has_a_task():
     assert failed({"n.sh": text.format("srun -N2 -n1 -w n1")}) == []
     tasks = text.replace("--nodes=2\n", "--nodes=2\n#SBATCH --ntasks-per-node=1\n")
     assert rules({"n.sh": tasks.format("srun -n1 -w n1")}) == []
+
+
+def test_a_step_that_takes_fewer_nodes_than_the_script_has():
+    """The script asks for enough of them: what is short is the step."""
+    line = "srun -N1 -n1 torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_endpoint=$H:29500 t.py\n"
+    head = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\nH=$(scontrol show hostnames | head -1)\n"
+    (found,) = check_texts({"job.sh": head + line})[0]
+    assert "and srun takes 1" in str(found.message)

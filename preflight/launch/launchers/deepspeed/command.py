@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from preflight.judge.ledger.findings import Finding, Where
@@ -77,6 +78,7 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
         return reader.number(given.get(name), f"--{name}")
 
     nodes, processes = number("num_nodes"), number("num_gpus") or number("num_accelerators")
+    reader.problems.extend(_counts_beside_filters(given, where))
     named = value_of(given.get("hostfile"))
     hostfile = reader.hostfiles.get(named) if named is not None else None
     if hostfile is not None:
@@ -105,6 +107,16 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
         is_conditional=reader.command.is_conditional,
         command=reader.spelled(),
     )
+
+
+def _counts_beside_filters(given: Mapping[str, Field[str]], where: Where) -> Iterator[Finding]:
+    """DeepSpeed is told how many nodes and devices, or which ones; it refuses both together."""
+    counted = [name for name in ("num_nodes", "num_gpus", "num_accelerators") if name in given]
+    filters = [name for name in ("include", "exclude") if name in given]
+    if counted and filters:
+        message = said("--{counted} and --{filter} exclude each other: deepspeed stops", counted[0], filters[0])
+        fix = said("Leave --{counted} out.", counted[0])
+        yield fail("hostfile_and_filters_agree", message, where, fix=fix)
 
 
 def _from_hostfile(

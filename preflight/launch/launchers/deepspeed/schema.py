@@ -73,6 +73,9 @@ def _zero(config: BatchConfig) -> Iterable[Finding]:
         if device is not None and device not in (*DEVICES, "auto"):
             message = said("{name}.device {device}; wanted none, cpu or nvme", name, device)
             yield fail("values_are_allowed", message, _at(held), fix='"device": "none"')
+        if isinstance(held, Sourced) and device == "nvme" and not held.value.get("nvme_path"):
+            message = said("{name}.device nvme without nvme_path: DeepSpeed has no folder to write to and stops", name)
+            yield fail("values_are_allowed", message, _at(held), fix='"nvme_path": "/local_nvme"')
 
 
 def _precisions(config: BatchConfig) -> Iterable[Finding]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from preflight.launch.field import Field, Sourced, Unknown, firm, words
 from preflight.launch.job import ALL_RANKS, Job, Process, shared_variables
 from preflight.launch.launcher import Launcher
-from preflight.launch.launchers.mpirun.options import EACH, HOSTFILES, PROGRAMS, Given, counts, parse
+from preflight.launch.launchers.mpirun.options import COUNT, EACH, HOSTFILES, PROGRAMS, Given, counts, parse
 from preflight.launch.launchers.torchrun import arguments
 from preflight.launch.layout import Layout, exports, shared_launch
 from preflight.launch.plan import Plan
@@ -160,10 +160,15 @@ def tasks_of_node(plan: Plan) -> Field[int]:
         return None
     where = plan.where
     found = parse(tuple(Word(word, where.line) for word in given))
-    each = found.first(EACH)
-    if each is not None and each.plain.isascii() and each.plain.isdigit() and len(each.plain) < 6:
-        return Sourced(int(each.plain), where.file, where.line)
-    return None
+    each, whole, nodes = _count(found.first(EACH)), _count(found.first(COUNT)), firm(plan.nodes)
+    if each is None and "pernode" not in found.flags and whole and nodes and whole % nodes == 0:
+        each = whole // nodes  # shared out over the nodes that the launcher waits for
+    return Sourced(each, where.file, where.line) if each is not None else None
+
+
+def _count(word: Word | None) -> int | None:
+    is_one = word is not None and word.plain.isascii() and word.plain.isdigit() and len(word.plain) < 6
+    return int(word.plain) if word is not None and is_one else None
 
 
 def write(layout: Layout) -> dict[str, str]:

@@ -9,6 +9,7 @@ from preflight.launch.field import Field, Sourced, words
 from preflight.launch.launcher import Launcher
 from preflight.launch.launchers.ray.rules import (
     nodes_meet,
+    one_head_is_started,
     others_are_started,
     start_is_accepted,
     submits_to_the_dashboard,
@@ -120,7 +121,7 @@ RAY = Launcher(
     starts_all_nodes=True,
     programs=("ray start", "ray job submit"),
     read=read,
-    rules=(start_is_accepted,),
+    rules=(start_is_accepted, one_head_is_started),
     files_rules=(nodes_meet, others_are_started, submits_to_the_dashboard, workers_get_the_variables),
     write=write,
     start=start_all,

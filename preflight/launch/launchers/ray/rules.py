@@ -84,6 +84,18 @@ def nodes_meet(files: LaunchFiles) -> Iterable[Finding]:
             yield fail("ray_nodes_meet", message, own.where, *places, fix="--node-ip-address=<the head's address>")
 
 
+def one_head_is_started(plan: Plan) -> Iterable[Finding]:
+    """A step of srun runs its command on all of its nodes: each of them would be the head of a cluster of its own."""
+    slurm = plan.slurm
+    if "head" not in plan.settings or "srun" not in plan.wraps or slurm is None or plan.is_one_step:
+        return
+    nodes, tasks = firm(slurm.number("nodes")), slurm.number("ntasks")
+    if (nodes or 1) > 1 and (tasks is None or (firm(tasks) or 1) > 1) and not (plan.is_conditional or plan.is_opaque):
+        message = said("srun starts a head on each of {nodes} nodes: every one is a cluster of its own", nodes)
+        fix = 'srun --nodes=1 --ntasks=1 -w "$head" ray start --head ...; on the others --address=$head:6379'
+        yield fail("ray_nodes_meet", message, plan.where, fix=fix)
+
+
 def workers_get_the_variables(files: LaunchFiles) -> Iterable[Finding]:
     """The processes of a Ray cluster have the variables of their `ray start`, not those of the job that uses them."""
     for script in files.scripts:

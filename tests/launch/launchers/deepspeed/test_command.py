@@ -48,3 +48,17 @@ def test_variables_stay_behind_only_where_the_runner_goes_to_other_nodes(hosts, 
     found = judged({"run.sh": f"{EXPORTS}deepspeed {options} t.py\n", "hostfile": hosts})
     assert [one.check for one in found] == ["launch.deepspeed_hands_variables_on"] * is_told
     assert all(one.message.startswith("OMP_NUM_THREADS, HF_HOME are exported on this node only") for one in found)
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ("--num_gpus 4", []),
+        ("--include localhost:0,1,2,3", []),
+        ("--num_gpus 4 --include localhost:0,1,2,3", ["hostfile_and_filters_agree"]),
+        ("--num_nodes 1 --exclude localhost:7", ["hostfile_and_filters_agree"]),
+    ],
+)
+def test_devices_are_counted_or_named(options, found):
+    """DeepSpeed refuses both together."""
+    assert failed({"run.sh": f"deepspeed {options} train.py\n"}) == found

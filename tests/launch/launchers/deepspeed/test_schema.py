@@ -24,6 +24,8 @@ def told(config):
         ({"zero_optimization": {"stage": "auto"}}, []),
         ({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "gpu"}}}, [("values_are_allowed", "fail")]),
         ({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}, []),
+        ({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}}, [("values_are_allowed", "fail")]),
+        ({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/nvme"}}}, []),
         ({"zero_optimization": {"stage": 2, "overlap_comn": True}}, [("keys_are_known", "fail")]),
         ({"fp16": {"enabled": True}}, [("values_are_allowed", "fail")]),
         ({"fp16": {"enabled": "auto"}}, []),

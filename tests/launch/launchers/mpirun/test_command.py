@@ -10,7 +10,7 @@ from preflight.launch.launchers.mpirun.command import MPIRUN
 from preflight.launch.read import read_texts
 from preflight.launch.start import starting_of
 from tests.launch.plans import launch
-from tests.launch.samples import rules
+from tests.launch.samples import failed, rules
 from tests.launch.test_job import job
 
 MEET = "export MASTER_ADDR=a MASTER_PORT=29500\n"
@@ -123,3 +123,18 @@ def test_a_script_of_each_process_is_read_as_mpirun_starts_it():
     assert rules({"run.sh": start, "node.sh": node}) == []
     node = node.replace("=$OMPI_COMM_WORLD_RANK", "=$OMPI_COMM_WORLD_LOCAL_RANK")
     assert rules({"run.sh": start, "node.sh": node}) == ["ranks_are_distinct"]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ("-np 2 -H a:1,b:1", []),
+        ("-np 16 -H a:8,b:8", ["tasks_are_counted_once"]),
+        ("-np 16 -N 8 -H a:8,b:8", ["tasks_are_counted_once"]),
+        ("-np $N -H a:8,b:8", []),
+    ],
+)
+def test_another_launcher_is_started_once_on_a_node(options, found):
+    """Where no option counts those of a node, they are shared out over the nodes that it waits for."""
+    agent = "torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_id=7 --rdzv_endpoint=a:29500 fit.py"
+    assert failed({"run.sh": f"mpirun {options} {agent}\n"}) == found

@@ -65,3 +65,19 @@ ray job submit --address=http://127.0.0.1:8265 -- vllm serve m --tensor-parallel
 def test_a_cluster_in_steps_of_slurm(old, new, found):
     """Each step runs as long as its node of Ray; all GPUs together are those of the allocation."""
     assert rules({"job.sh": STEPS.replace(old, new)}) == found
+
+
+@pytest.mark.parametrize(
+    ("step", "found"),
+    [
+        ("srun ray start --head --block &", ["ray_nodes_meet"]),
+        ("srun -n2 --ntasks-per-node=1 ray start --head --block &", ["ray_nodes_meet"]),
+        ("srun -n1 ray start --head --block &", []),
+        ("srun -N1 -n1 ray start --head --block &", []),
+        ("srun -w $A ray start --head --block &", []),
+        ("srun bash -c 'if [ $SLURM_PROCID = 0 ]; then ray start --head --block; fi' &", []),
+    ],
+)
+def test_a_head_on_every_node_is_told(step, found):
+    """Each would be a cluster of one node; on one of the nodes it is the head of all."""
+    assert rules({"job.sh": f"{SLURM}{step}\nsleep 9\npython train.py\n"}) == found
