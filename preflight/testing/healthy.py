@@ -1,7 +1,8 @@
-"""What does a healthy cluster look like? It is made once a process: whatever breaks it makes a copy."""
+"""What does a healthy cluster look like? It is made once a process, and everyone gets a run of their own on it."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import msgspec
@@ -15,15 +16,23 @@ from preflight.testing.hardware import ABSENT, node_address
 from preflight.testing.nodes import node_facts
 
 
-@functools.cache
 def healthy(count: int = 3) -> FakeRun:
     """node1, node2, ...: one Ethernet interface of 25 Gbit/s each, no GPU, no RDMA, no variable set."""
+    return dataclasses.replace(_healthy(count))  # without what is noted while a run is judged
+
+
+@functools.cache
+def _healthy(count: int) -> FakeRun:
     return _run(count, gpu_count=0, variables={})
 
 
-@functools.cache
 def roce(count: int = 4) -> FakeRun:
     """Healthy nodes with 8 GPUs and 8 RoCE ports each, and the variables that a job usually sets."""
+    return dataclasses.replace(_roce(count))  # without what is noted while a run is judged
+
+
+@functools.cache
+def _roce(count: int) -> FakeRun:
     variables = {
         "MASTER_ADDR": "node1",
         "MASTER_PORT": "29500",
@@ -45,12 +54,16 @@ def roce(count: int = 4) -> FakeRun:
     )
 
 
-@functools.cache
 def infiniband(count: int = 4) -> FakeRun:
     """The same on InfiniBand, benchmarked rail by rail, with a job that lets GPUs start transfers themselves.
 
     NVLink joins the GPUs of all nodes, as in a rack of GB200.
     """
+    return dataclasses.replace(_infiniband(count))  # without what is noted while a run is judged
+
+
+@functools.cache
+def _infiniband(count: int) -> FakeRun:
     run = rail_by_rail(roce(count).with_variables(NVSHMEM_IB_ENABLE_IBGDA="1"))
     for number, name in enumerate(run.names):
         for device in range(8):
