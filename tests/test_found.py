@@ -9,9 +9,14 @@ from preflight.said import said as sentence
 from tests import found as said
 
 
+LONG = ("faults", "nodes", "starts")  # the same files once more: with a fault each, beside nodes, and as starts
+
+
 def sections(*names: str) -> pytest.MarkDecorator:
     """One test for each section of these tables, as they are listed."""
-    return pytest.mark.parametrize(("name", "section"), [(name, one) for name in names for one in said.listed(name)])
+    marks = {name: [pytest.mark.long] if name in LONG else [] for name in names}
+    held = [pytest.param(name, one, marks=marks[name]) for name in names for one in said.listed(name)]
+    return pytest.mark.parametrize(("name", "section"), held)
 
 
 def assert_listed(name: str, section: str) -> None:
