@@ -8,7 +8,6 @@ from preflight.said import joined
 from preflight.said import said as sentence
 from tests import found as said
 
-
 LONG = ("faults", "nodes", "starts")  # the same files once more: with a fault each, beside nodes, and as starts
 
 
