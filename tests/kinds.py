@@ -1,10 +1,11 @@
-"""What does a test need to run: nothing but Python, processes of its own, or several hosts? And when does it begin?"""
+"""What does a test need: a moment of Python, seconds of it, processes, or several hosts? And when does it begin?"""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+DATA = Path(__file__).parent / "data"
 # What starts Python, torch or a browser again and again, and takes seconds for it: what takes longest stands first.
 PROCESSES = (
     "tests/run/suite/test_session.py",
@@ -57,18 +58,19 @@ PROCESSES = (
     "tests/reach/transport/test_ray_driver.py",
 )
 
-LONG = tuple(
-    line
-    for line in (Path(__file__).parent / "data" / "long.txt").read_text(encoding="utf-8").splitlines()
-    if not line.startswith("#")
+LONG, WIDE = (
+    tuple(line for line in (DATA / name).read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
+    for name in ("long.txt", "wide.txt")
 )
 
 
 def kind(item: pytest.Item) -> str:
-    """One of the markers unit, process and lab."""
+    """One of the markers unit, wide, process and lab."""
     if "lab_is_possible" in getattr(item, "fixturenames", ()):
         return "lab"
-    return "process" if item.nodeid.startswith(PROCESSES) else "unit"
+    if item.nodeid.startswith(PROCESSES):
+        return "process"
+    return "wide" if item.nodeid.startswith(WIDE) else "unit"
 
 
 def has_no_unit_test(path: str) -> bool:
@@ -105,7 +107,7 @@ def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     A test of the lab waits half of its time, and what starts processes never does: both are dealt out in turn, so that
     the processors have work meanwhile.
     """
-    of_kind: dict[str, list[pytest.Item]] = {"process": [], "lab": [], "unit": [], "exclusive": []}
+    of_kind: dict[str, list[pytest.Item]] = {"process": [], "lab": [], "wide": [], "unit": [], "exclusive": []}
     for item in items:
         of_kind["exclusive" if is_exclusive(item) else kind(item)].append(item)
     of_kind["process"].sort(key=_seat_among_processes)
@@ -113,7 +115,7 @@ def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
         (place / len(of_kind[name]), item) for name in ("process", "lab") for place, item in enumerate(of_kind[name])
     ]
     dealt.sort(key=lambda turn: turn[0])
-    return [*(item for _, item in dealt), *of_kind["unit"], *of_kind["exclusive"]]
+    return [*(item for _, item in dealt), *of_kind["wide"], *of_kind["unit"], *of_kind["exclusive"]]
 
 
 def _seat_among_processes(item: pytest.Item) -> int:

@@ -188,18 +188,18 @@ def test_long_tests_are_left_out_of_a_run_of_all_that_does_not_name_them(words, 
     assert asked.option.markexpr == asked_for
 
 
-def test_what_is_listed_as_long_is_there():
+def test_what_is_listed_as_long_or_wide_is_there():
     """The file, and in it a test of that name."""
-    for named in kinds.LONG:
+    for named in (*kinds.LONG, *kinds.WIDE):
         path, _, name = named.partition("::")
         assert f"def {name.partition('[')[0] or 'test_'}" in (ROOT / path).read_text(encoding="utf-8"), named
 
 
-def made_up(path, *fixtures, marks=()):
+def made_up(path, *fixtures, marks=(), name="test_it"):
     """A test as pytest collects it, as far as its kind goes."""
     marked = set(marks)
     return SimpleNamespace(
-        nodeid=f"{path}::test_it", fixturenames=fixtures, get_closest_marker=lambda name: name in marked or None
+        nodeid=f"{path}::{name}", fixturenames=fixtures, get_closest_marker=lambda one: one in marked or None
     )
 
 
@@ -207,10 +207,13 @@ def test_what_waits_and_what_works_are_dealt_out_in_turn():
     """The longest of what works first; then what is short, and at the end what must run alone."""
     lab = [made_up(f"tests/lab/test_{number}.py", "lab_is_possible") for number in range(4)]
     alone = made_up("tests/lab/test_0.py", "lab_is_possible", marks=["exclusive"])
-    short = made_up("tests/reach/test_hosts.py")
+    short, wide = (
+        made_up("tests/reach/test_hosts.py"),
+        made_up(kinds.WIDE[0].split("::")[0], name=kinds.WIDE[0].split("::")[1]),
+    )
     late, early = made_up(kinds.PROCESSES[-1]), made_up(kinds.PROCESSES[0])
-    ordered = kinds.in_order([alone, short, *lab, late, early])
-    assert ordered == [early, lab[0], lab[1], late, lab[2], lab[3], short, alone]
+    ordered = kinds.in_order([alone, short, wide, *lab, late, early])
+    assert ordered == [early, lab[0], lab[1], late, lab[2], lab[3], wide, short, alone]
 
 
 def test_what_tests_start_keeps_its_bytecode_whatever_the_shell_says(monkeypatch):
