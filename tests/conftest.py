@@ -35,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
         workers.choose(config)
         return
     config.option.markexpr = config.workerinput["markexpr"]  # a worker reads the words of the command line anew
+    workers.say_less(config)
     if workers.can_have_own_network():
         workers.enter_own_network()
 

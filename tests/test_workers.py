@@ -216,6 +216,25 @@ def test_what_waits_and_what_works_are_dealt_out_in_turn():
     assert ordered == [early, lab[0], lab[1], late, lab[2], lab[3], wide, short, alone]
 
 
+def test_a_worker_tells_what_failed_took_long_or_was_the_test_itself():
+    """Nothing else of a test's three reports, and every other event."""
+    told = []
+    worker = type("WorkerInteractor", (), {"sendevent": lambda self, name, **words: told.append((name, words))})()
+    workers.say_less(SimpleNamespace(pluginmanager=SimpleNamespace(get_plugins=lambda: [object(), worker])))
+    reports = [
+        {"when": "setup", "outcome": "passed", "duration": 0.0},
+        {"when": "setup", "outcome": "passed", "duration": 3.0},
+        {"when": "setup", "outcome": "skipped", "duration": 0.0},
+        {"when": "call", "outcome": "passed", "duration": 0.0},
+        {"when": "teardown", "outcome": "failed", "duration": 0.0},
+        {"when": "teardown", "outcome": "passed", "duration": 0.0},
+    ]
+    for report in reports:
+        worker.sendevent("testreport", data=report)
+    worker.sendevent("workerfinished", workeroutput={})
+    assert told == [*(("testreport", {"data": one}) for one in reports[1:5]), ("workerfinished", {"workeroutput": {}})]
+
+
 def test_what_tests_start_keeps_its_bytecode_whatever_the_shell_says(monkeypatch):
     """Of a thousand starts of Python each would compile what it imports."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
