@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 AFTER_SECONDS = 5.0  # torch's watchdog needs so long to write its file and to end the process
-RANKS_A_SECOND = 50.0  # that come into the store, or into a communicator, at least
+RANKS_A_SECOND = 20.0  # that come into the store, or into a communicator, at least: 64 on two cores
 LEAST_BYTES_A_SECOND = 50e6  # of a message between nodes
 LEAST_STORED_BYTES_A_SECOND = 10e6  # to a shared file system that many use
 COLD_SECONDS = 15.0  # the first calls into CUDA and NCCL load their code

@@ -73,9 +73,9 @@ def meet(
     records.planned = planned = replace(planned, ranks=ranks)
     records.stage("communicator")
     is_cuda = device.type == "cuda"
-    in_a_call = of_a_call(planned, seconds=wait_seconds if is_cuda else join_seconds)
-    if is_cuda:
-        in_a_call = max(in_a_call, allowed("communicator", planned, seconds=wait_seconds))
+    seconds = wait_seconds if is_cuda else join_seconds
+    coming = allowed("communicator" if is_cuda else "rendezvous", planned, seconds=seconds)  # Gloo loads nothing for it
+    in_a_call = max(of_a_call(planned, seconds=seconds), coming)
     # torch's own watchdog writes its file and ends the rank; ours comes after it.
     watch(records, seconds=wait_seconds, least=in_a_call + AFTER_SECONDS if is_cuda else 0.0, ranks=ranks)
     patience = timedelta(seconds=in_a_call)

@@ -15,7 +15,7 @@ def test_more_work_is_given_more_time(stage):
     """And no stage less than any call."""
     assert allowed(stage, Planned(), seconds=45.0) >= 45.0
     assert (allowed(stage, MUCH, seconds=45.0) > allowed(stage, Planned(), seconds=45.0)) == (
-        stage in {"communicator", "running", "pairs", "checkpoint"}
+        stage in {"rendezvous", "communicator", "running", "pairs", "checkpoint"}
     )
 
 
