@@ -14,7 +14,9 @@ PROXY = "http://proxy:3128"
 BROKEN = (
     Broken(
         "environment.nothing_stands_before_cuda",
-        roce().broken("node2", "environment", preloaded=("/usr/local/vgpu/libvgpu.so",)),
+        roce()
+        .broken("node2", "environment", preloaded=("/usr/local/vgpu/libvgpu.so",))
+        .broken("node2", "software", packages={"torch": "2.7.1", "vllm": "0.9.1"}),
         ("node2",),
         "/usr/local/vgpu/libvgpu.so is loaded into every program",
     ),
@@ -209,6 +211,9 @@ def test_a_library_that_shares_gpus_out_is_found_where_it_is_loaded(tmp_path, wh
     run = roce().broken("node2", "environment", preloaded=tuple(found)).with_variables("node2", **variables)
     name = "environment.nothing_stands_before_cuda"
     (told,) = [one for one in judge(name, run) if one.verdict is Verdict.WARN]
+    of_vllm = run.broken("node2", "software", packages={"vllm": "0.9.1"})
+    assert Verdict.FAIL in {one.verdict for one in judge(name, of_vllm)}
+    assert Verdict.WARN in {one.verdict for one in judge(name, of_vllm.with_variables(CUDA_VISIBLE_DEVICES="0"))}
     assert "/k8s-vgpu/lib/libvgpu.so" in told.message
     assert "`export CUDA_DISABLE_CONTROL=true`" in told.fix
     assert {one.verdict for one in judge(name, run.with_variables(CUDA_DISABLE_CONTROL="true"))} == {Verdict.PASS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding, Where
@@ -93,14 +94,12 @@ def _own_port(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
 
 
 def _address_in_a_url(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
-    """f"tcp://{address}:{port}": an IPv6 address needs brackets there."""
+    """f"tcp://{address}:{port}", or the same put together by +, % or format: an IPv6 address needs brackets there."""
     address = plan.master_address
     if not isinstance(address, Sourced) or not is_ipv6(address.value):
         return
-    for node in (node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)):
-        parts = node.values
-        starts = bool(parts) and isinstance(parts[0], ast.Constant) and str(parts[0].value) == "tcp://"
-        if starts and len(parts) > 2 and isinstance(parts[2], ast.Constant) and str(parts[2].value).startswith(":"):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr) and JOINED_URL.match(_pattern(node)):
             message = said(
                 "{file} writes tcp://ADDRESS:PORT, and the address {value} is of IPv6: without brackets its end is "
                 "taken for the port",
@@ -109,6 +108,27 @@ def _address_in_a_url(plan: Plan, tree: ast.Module, file: str) -> Iterable[Findi
             )
             fix = 'tcp://[{...}]:{...}, or init_method="env://"'
             yield fail("master_address_is_an_address", message, Where(file, node.lineno), address.where, fix=fix)
+            return
+
+
+HOLE = "{}"
+JOINED_URL = re.compile(r"tcp://\{\}:(\{\}|\d)")
+
+
+def _pattern(node: ast.expr) -> str:
+    """A text that is put together, with {} for each value: by an f-string, format, % or +."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else HOLE for part in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _pattern(node.left) + _pattern(node.right)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        return re.sub(r"%[sd]", HOLE, _pattern(node.left))
+    is_format = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
+    if is_format and isinstance(node.func.value, ast.Constant):  # type: ignore[attr-defined]
+        return re.sub(r"\{\w*\}", HOLE, str(node.func.value.value))  # type: ignore[attr-defined]
+    return HOLE
 
 
 def _saved_by_each_node(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
