@@ -300,6 +300,18 @@ def second_member(platform: Platform) -> str:
     return next(nic for nic in platform.nics if nic.members).members[1]
 
 
+def without_plugin(folder: Folder, platform: Platform) -> None:
+    """No file by which NCCL or RCCL finds its network."""
+    for name in platform.files:
+        if "ccl-net.so" in name:
+            folder.remove(name)
+
+
+def needs_anp(platform: Platform) -> bool:
+    """Whether it has a plugin of another name."""
+    return "NCCL_NET_PLUGIN" in platform.environment
+
+
 FAULTS = (
     Fault("link of the interface lost during the run", carrier(first_nic, 8), LINKS_LOST, "lost its link 3 times",
           lambda p: training(p).is_up, True),
@@ -480,6 +492,8 @@ FAULTS = (
                     b"\x7fELF\0FABRIC_1.0\0FABRIC_1.8\0/opt/cray/libfabric/1.22.0/lib64\0"),
                file("opt/cray/libfabric/1.22.0/lib64/libfabric.so.1", b"\x7fELF\0FABRIC_1.0\0FABRIC_1.7\0")),
           "rdma.plugin_of_nccl_is_there", "needs FABRIC_1.8", on("slingshot-a100")),
+    Fault("plugin of a fabric missing", without_plugin, "rdma.plugin_of_nccl_is_there", "libnccl-net.so",
+          lambda p: any("ccl-net.so" in name for name in p.files) and not needs_anp(p)),
     Fault("plugin of libfabric missing", gone("opt/aws-ofi-nccl/lib/libnccl-net.so"), "rdma.plugin_of_nccl_is_there",
           "libnccl-net.so", on("slingshot-a100")),
     Fault("peer memory under another name", gone("sys/kernel/mm/memory_peers"),
