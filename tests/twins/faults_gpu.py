@@ -510,7 +510,7 @@ FAULTS = (
     ),
     Fault(
         "AMD: power cap",
-        replaced(AMD, r'("socket_power(?:_limit)?": \{\s*"value": )[\d.]+', r"\g<1>450", 0),
+        replaced(AMD, r'("(?:socket|current|max)_power(?:_limit)?": \{\s*"value": )[\d.]+', r"\g<1>450", 0),
         SETTINGS,
         "power limit",
         is_amd,
@@ -556,7 +556,7 @@ FAULTS = (
         "none on node3",
         is_nvidia,
     ),
-    Fault("GPU missing", lost_amd, LISTED, "the driver lists 7", is_amd),
+    Fault("GPU missing", lost_amd, lambda p: COUNT if is_confined(p) else LISTED, "", is_amd),
     Fault(
         "amd-smi broken",
         file(AMD, "ERROR: amdgpu not found in modules\n"),

@@ -34,7 +34,7 @@ LUMI = Platform(
     nics=slingshot("0000:c5:00.0", "0000:cd:00.0", "0000:d5:00.0", "0000:dd:00.0"),
     gpus=Gpus(
         "AMD Instinct MI250X", memory_mib=65520, watts=560.0, device_id="74081002", generation=4, nvlinks=0,
-        has_fabric=False, switches=0, driver="6.3.6", vendor="amd", pci_class="0x038000", dies=2,
+        has_fabric=False, switches=0, driver="6.7.0", vendor="amd", pci_class="0x038000", dies=2,
         pci=tuple(f"0000:{bus}:00.0" for bus in ("c1", "c6", "c9", "ce", "d1", "d6", "d9", "de")),
     ),
     hostname="nid00500{n}",

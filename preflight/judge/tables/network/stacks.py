@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from preflight.facts.cluster import Cluster
@@ -91,7 +91,31 @@ def of_mpi(cluster: Cluster) -> list[Blame]:
     words = [said("{name} has {address} on each", name, address) for name, (address, _) in bridges.items()]
     message = said("Open MPI connects over every interface, and {words}: a peer's is its own", joined(words, ", "))
     fix = said("`export {variable}=lo,{names}` where mpirun is called", MPI_CHOICE[1], ",".join(bridges))
-    return [Blame(message, nodes=nodes, fix=fix)]
+    is_sure = any(_calls_mpi(node) for node in cluster) and not any(map(_has_verbs, cluster))
+    return [Blame(message, nodes=nodes, fix=fix, is_advisory=not is_sure)]
+
+
+CALLING_MPI = ("horovod", "mpi4py")
+
+
+def _calls_mpi(node: NodeFacts) -> bool:
+    """Whether mpirun starts what joins MPI's own network, and does not only want to be started on every node."""
+    try:
+        return _runs_mpi(node) and "mpirun" in node.trust.programs and _has_any(node, CALLING_MPI)
+    except FactMissing:
+        return False
+
+
+def _has_any(node: NodeFacts, packages: Iterable[str]) -> bool:
+    return any(name in node.software.packages for name in packages)
+
+
+def _has_verbs(node: NodeFacts) -> bool:
+    """Whether Open MPI may have UCX carry the data, which takes no bridge."""
+    try:
+        return bool(node.rdma.active_ports())
+    except FactMissing:
+        return False
 
 
 def _runs_mpi(node: NodeFacts) -> bool:
