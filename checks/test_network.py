@@ -326,11 +326,11 @@ def test_mpi_takes_no_bridge_of_every_machine(cluster):
         raise BlameMany(found)
 
 
-@pytest.mark.advisory
 def test_horovod_finds_an_interface_of_one_name(cluster):
     """Where Horovod is installed, an interface has the same name on all nodes.
 
-    horovodrun looks for names that all hosts have, and hangs where eth0 of one is enp4s0 of the other.
+    horovodrun looks for names that all hosts have, and hangs where eth0 of one is enp4s0 of the other. It is a failure
+    where a launch file starts other hosts by it and names no interface, else a warning.
     Fix: `horovodrun --network-interface <names>`, HOROVOD_GLOO_IFACE on each node, or one name for the interfaces.
     """
     cluster.needs_peers()

@@ -25,8 +25,7 @@ def test_every_node_logs_in_to_the_others(node):
     )
     more = said(" and {failed} more", len(failed) - 4) if failed[4:] else ""
     words = said("cannot log in to {message}{more}", message, more)
-    # mpirun starts what runs on its own node without ssh.
-    by_all = set(node.trust.launchers) - {"mpirun"}
+    by_all = set(node.trust.launchers) - {"mpirun", "horovodrun"}  # these start what runs on their own node without ssh
     is_sure = by_all or (node.trust.launchers and any(login.peer != node.name for login in failed))
     raise Blame(words, nodes=[node.name], is_advisory=not is_sure)
 

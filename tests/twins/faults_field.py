@@ -448,7 +448,7 @@ FAULTS = (
           "names.own_hostname_is_not_localhost", "localhost",
           lambda p: p.own_name == "" and p.nics[0].addresses[0].startswith("10.77.0.{n}")),
     Fault("own name is link-local",
-          lambda f, p: f.write("etc/hosts", "fe80::3 node3\n" + f.path("etc/hosts").read_text()),
+          lambda f, p: f.write("etc/hosts", f"fe80::3 {f.answers()['hostname']}\n" + f.path("etc/hosts").read_text()),
           "names.own_hostname_is_no_link_local_address", "leads to fe80::3", has_plain_hosts),
     Fault("GPUs shared out", file("etc/ld.so.preload", "/usr/local/vgpu/libvgpu.so\n"),
           "environment.nothing_stands_before_cuda", "libvgpu.so", is_nvidia),

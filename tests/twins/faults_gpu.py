@@ -280,7 +280,7 @@ FAULTS = (
         "PCIe x8 in a slot for x16",
         of(lambda p: not p.is_guest and p.gpus.generation > 1),
     ),
-    Fault("narrow slot of a guest's host", narrow, SETTINGS, "8 lanes on node3", of(lambda p: p.is_guest)),
+    Fault("narrow slot of a guest's host", narrow, SETTINGS, "8 lanes", of(lambda p: p.is_guest)),
     Fault(
         "slow slot",
         tag("current_link_gen", r"\d", "1"),

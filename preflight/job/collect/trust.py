@@ -19,6 +19,7 @@ EVERY_PAIR_UP_TO = 32  # nodes; beyond it the first one alone logs in to all, as
 RUNNERS = {"pdsh": "pdsh", "openmpi": "mpirun", "mpich": "mpirun", "impi": "mpirun", "mvapich": "mpirun"}
 RUNNERS |= {"slurm": "srun", "mpirun": "mpirun"}
 BY_SSH = ("pdsh", "mpirun", "colossalai")
+OF_HOROVOD = "HOROVOD_GLOO_IFACE"
 NOT_ASKED = Missing("not asked for (--ssh-trust)", "absent")
 
 
@@ -53,6 +54,7 @@ async def collect(sessions: dict[str, Session], hosts: dict[str, Host], options:
 def called(options: Options) -> dict[str, list[str]]:
     """The programs that the launch calls, and logs in by, on its own node, and the variables that it takes for set."""
     from preflight.launch.launchers import logs_in  # imported here: not every run has launch files
+    from preflight.launch.schedulers.mpi import horovodruns
 
     programs: list[str] = []
     unset: list[str] = []
@@ -73,5 +75,8 @@ def called(options: Options) -> dict[str, list[str]]:
         if program == "mpirun" and "btl_tcp_if_" not in f"{plan.command} {plan.settings}":
             unset.append("OMPI_MCA_btl_tcp_if_exclude")
         unset += ["PDSH_SSH_ARGS_APPEND"] if runner == "pdsh" and plan.setting("ssh_port") else []
+    for words in horovodruns(options.files):
+        launchers.append("horovodrun")
+        unset += [] if any(word.startswith("--network-interface") for word in words) else [OF_HOROVOD]
     found = {"programs": programs, "launchers": launchers, "variables": unset}
     return {name: list(dict.fromkeys(words)) for name, words in found.items()}

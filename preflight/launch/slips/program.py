@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.address import in_brackets, is_ipv6, is_loopback
@@ -74,6 +74,15 @@ def _meeting_point(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]
                     plan.where,
                     fix=said("Delete line {line}.", node.lineno),
                 )
+
+
+def own_port(plan: Plan, texts: Mapping[str, str]) -> Sourced[int] | None:
+    """The port that a program sets itself, whatever is exported; under torchrun it is the agent's that counts."""
+    base = os.path.basename(value_of(plan.program) or "")
+    name = next((name for name in texts if os.path.basename(name) == base), "")
+    tree = parsed(texts[name]) if name and not plan.is_opaque and not plan.launcher.has_agent else None
+    held = settings_of(reached(tree), "MASTER_PORT") if tree is not None else ()
+    return next((Sourced(int(text), name, line) for line, text in held if text.isdecimal()), None)
 
 
 def _own_port(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import Interface, Network, is_loopback
+from preflight.knowledge.interfaces import kind
 from preflight.reach.hosts import fold
 from preflight.said import joined, said
 from preflight.said.errors import Blame, FactMissing, NotApplicable
@@ -143,8 +144,19 @@ def without_common_name(cluster: Cluster) -> list[Blame]:
     for node, held in names.items():
         groups.setdefault(", ".join(sorted(held)) or "none", []).append(node)
     words = [said("{names} on {nodes}", held, fold(nodes)) for held, nodes in groups.items()]
-    return [Blame(said("no interface has one name on all nodes: {words}", joined(words)), nodes=list(names))]
+    message = said("no interface has one name on all nodes: {words}", joined(words))
+    return [Blame(message, nodes=list(names), is_advisory=not _by_horovodrun(cluster.first))]
+
+
+def _by_horovodrun(first: NodeFacts) -> bool:
+    """Whether a launch file has horovodrun look for the interface."""
+    try:
+        return "HOROVOD_GLOO_IFACE" in first.trust.unset
+    except FactMissing:
+        return False
 
 
 def _usable(network: Network) -> set[str]:
-    return {one.name for one in network.interfaces if not one.is_loopback and one.is_up and one.families()}
+    """Those that may lead to another machine: horovodrun tries what it finds."""
+    used = [one for one in network.interfaces if not one.is_loopback and one.is_up and one.families()]
+    return {one.name for one in used if not ((row := kind(one.name)) and row.is_home)}

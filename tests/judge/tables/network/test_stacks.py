@@ -13,8 +13,12 @@ import msgspec
 import pytest
 
 from preflight.facts.subjects.network import Network
+from preflight.job.collect.trust import called
+from preflight.job.options.launch import with_files
+from preflight.job.options.options import Options
 from preflight.judge.ledger.findings import Verdict
 from preflight.judge.tables.network import stacks
+from preflight.launch.read import read_files
 from preflight.testing import healthy
 from tests.checks.samples import judge, with_interface
 from tests.lab.network import ip
@@ -144,3 +148,19 @@ def test_names_that_differ_are_read_from_the_kernel(lab_is_possible):
     assert nodes == ("node1", "node2", "node3")
     assert "enp4s0" in message
     assert told(check, in_namespaces(package="horovod", renamed=("node2",))) == []
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("words", "verdict"), [("", Verdict.FAIL), ("--network-interfaces eth0,enp4s0 ", Verdict.WARN)]
+)
+def test_horovodrun_of_a_launch_file_is_known(words, verdict, tmp_path, lab_is_possible):
+    """It stops where it has to find the interface itself; a bridge that all machines have is none."""
+    (tmp_path / "start.sh").write_text(f"horovodrun -np 16 -H node1:8,node2:8 {words}python train.py\n")
+    read = with_files(Options(), read_files([str(tmp_path / "start.sh")]), launcher=None)
+    asked = called(read)
+    assert (read.needs_trust, asked["launchers"]) == (True, ["horovodrun"])
+    run = in_namespaces("ip link del wlan0", *DOCKER, package="horovod", renamed=("node2",))
+    run = replace(run, missing={}).broken("node1", "trust", unset=tuple(asked["variables"]))
+    found = judge("network.horovod_finds_an_interface_of_one_name", run)
+    assert {one.verdict for one in found} - {Verdict.PASS} == {verdict}
