@@ -77,10 +77,9 @@ class Gpu(Value, frozen=True, kw_only=True):
         return re.search(r"AMD|Instinct|\bMI\d{2,3}[AX]?\b", self.name) is not None
 
     @property
-    def kind(self) -> str:
-        """Its model, and the half of a module that tells less: of an MI250X the first die tells the power of both."""
-        is_second = self.index % 2 and re.search(r"\bMI2[05]0X?\b", self.name)
-        return f"{self.name}, second die" if is_second else self.name
+    def kind(self) -> tuple[str, int]:
+        """Its model, and which die of a module it is: of an MI250X the first tells the power of both."""
+        return self.name, self.index % 2 if re.search(r"\bMI2[05]0X?\b", self.name) else 0
 
     @property
     def noun_of_links(self) -> str:

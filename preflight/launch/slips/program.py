@@ -103,7 +103,7 @@ def _own_port(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
 
 
 def _address_in_a_url(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
-    """f"tcp://{address}:{port}", or the same put together by +, % or format: an IPv6 address needs brackets there."""
+    """An IPv6 address needs brackets in a URL, however a program puts it together."""
     address = plan.master_address
     if not isinstance(address, Sourced) or not is_ipv6(address.value):
         return
