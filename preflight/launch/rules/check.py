@@ -43,7 +43,7 @@ from preflight.launch.rules import (
 from preflight.launch.rules.groups import groups
 from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
-from preflight.launch.slips import alone, data, program, shell, unfilled
+from preflight.launch.slips import data, program, shell, unfilled
 from preflight.said import leaves, said
 from preflight.said.errors import UsageError
 from preflight.said.redact import without_secrets
@@ -76,7 +76,7 @@ SCRIPT_RULES = (
 )
 FILES_RULES = (
     scripts.options_are_continued,
-    *alone.FILES_RULES,
+    scripts.named_nodes_are_started,
     *ranks.FILES_RULES,
     *counts.FILES_RULES,
     *variables.FILES_RULES,
