@@ -337,7 +337,7 @@ FAULTS = (
     Fault("bond in another mode", other_mode, SETTINGS, "active-backup", bonded),
     Fault("rail with another node's address", twice, "network.training_addresses_are_unique", "", has_rail_address,
           nodes=("node1", "node3")),
-    Fault("rail in a foreign network", foreign, "rdma.ports_are_in_the_subnet_of_their_rail", "172.31.99",
+    Fault("rail in a foreign network", foreign, "rdma.ports_are_in_the_subnet_of_their_rail", "is in 172.31.9",
           lambda p: has_rail_address(p) and "{n}." not in p.nics[rail_nic(p)].addresses[0]),
     Fault("row of storage first", another_first("172.31.98.3"), ONE_NETWORK, "172.31.98.0/24 on node3", chooses_rows),
     Fault("link-local row first", another_first("169.254.7.3"), ONE_NETWORK, "link-local 169.254.7.3", chooses_rows),
