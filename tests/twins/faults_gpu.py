@@ -178,10 +178,14 @@ def aer(name: str, total: str, count: int) -> Plant:
     return plant
 
 
-def swapped(folder: Folder, _: Platform) -> None:
-    """The adapters of two rails sit in each other's slots."""
+def swapped(folder: Folder, platform: Platform) -> None:
+    """The adapters of two rails sit in each other's slots; before driver 520 their names head the columns."""
     text = folder.path(TOPO).read_text()
-    text = re.sub(r"NIC0: (\S+)\n  NIC1: (\S+)", r"NIC0: \2\n  NIC1: \1", text)
+    if "NIC0" in text:
+        text = re.sub(r"NIC0: (\S+)\n  NIC1: (\S+)", r"NIC0: \2\n  NIC1: \1", text)
+    else:
+        one, other = (hca.name for hca in platform.hcas[:2])
+        text = re.sub(rf"\b({one}|{other})\b", lambda found: other if found[1] == one else one, text)
     folder.write(TOPO, text)
 
 

@@ -354,7 +354,7 @@ DGX1 = Platform(
     torch="1.13.1",
     nccl="2.14.3",
     cuda_of_torch="11.7",
-    numpy="1.24.4",
+    numpy="1.23.5",
     nofile=1048576,
     over_ssh=False,
 )  # fmt: skip
