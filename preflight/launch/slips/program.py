@@ -11,7 +11,7 @@ from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.address import in_brackets, is_ipv6, is_loopback
 from preflight.launch.field import Sourced, firm, value_of
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
-from preflight.launch.slips import devices
+from preflight.launch.slips import devices, saving
 from preflight.launch.slips.source import always, parsed, reached, settings_of, variable
 from preflight.said import said
 
@@ -37,7 +37,7 @@ def program_keeps_what_it_is_given(files: LaunchFiles) -> Iterable[Finding]:
             yield from _own_port(plan, tree, name)
         yield from devices.of_a_process(plan, tree, name)
         yield from _address_in_a_url(plan, tree, name)
-        yield from _saved_by_each_node(plan, tree, name)
+        yield from saving.of_each_node(plan, tree, name)
 
 
 def _meeting_point(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
@@ -138,54 +138,6 @@ def _pattern(node: ast.expr) -> str:
     if is_format and isinstance(node.func.value, ast.Constant):  # type: ignore[attr-defined]
         return re.sub(r"\{\w*\}", HOLE, str(node.func.value.value))  # type: ignore[attr-defined]
     return HOLE
-
-
-def _saved_by_each_node(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
-    """`if local_rank == 0: torch.save(...)`: one process of every node writes, into one folder where it is shared."""
-    if not plan.spans_nodes:
-        return
-    saving = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _saves(node, set())}
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.If)
-            and _is_first_of_a_node(node.test)
-            and any(_saves(one, saving) for one in node.body)
-        ):
-            message = said(
-                "{file} saves on local rank 0, of every node: in a folder that the nodes share they write and rename "
-                "the same files",
-                file,
-            )
-            fix = "Save on global rank 0 alone: `if dist.get_rank() == 0:`."
-            yield warn("program_keeps_what_it_is_given", message, Where(file, node.lineno), plan.where, fix=fix)
-            return
-
-
-SAVING = frozenset({"save", "rename", "replace", "move", "copyfile", "save_pretrained", "save_file"})
-MODULES = frozenset({"torch", "os", "shutil", "safetensors", "model", "checkpointer"})
-
-
-def _saves(tree: ast.AST, functions: set[str]) -> bool:
-    """Whether something below writes a checkpoint, or calls a function of the program that does."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return any(
-        (isinstance(call.func, ast.Name) and call.func.id in functions)
-        or (
-            isinstance(call.func, ast.Attribute)
-            and call.func.attr in SAVING
-            and ast.unparse(call.func.value).partition(".")[0] in MODULES
-        )
-        for call in calls
-    )
-
-
-def _is_first_of_a_node(test: ast.expr) -> bool:
-    """``local_rank == 0``, of whatever it is an attribute; not together with another condition."""
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
-        return False
-    right = test.comparators[0]
-    name = ast.unparse(test.left).rpartition(".")[2]
-    return isinstance(right, ast.Constant) and right.value == 0 and name in ("local_rank", "LOCAL_RANK")
 
 
 def urls_have_brackets(files: LaunchFiles) -> Iterable[Finding]:
