@@ -449,7 +449,7 @@ FAULTS = (
           lambda p: p.own_name == "" and p.nics[0].addresses[0].startswith("10.77.0.{n}")),
     Fault("own name is link-local",
           lambda f, p: f.write("etc/hosts", f"fe80::3 {f.answers()['hostname']}\n" + f.path("etc/hosts").read_text()),
-          "names.own_hostname_is_no_link_local_address", "leads to fe80::3", has_plain_hosts),
+          "names.own_hostname_is_no_link_local_address", "leads to fe80::3", lambda p: has_plain_hosts(p) and not p.domain),
     Fault("GPUs shared out", file("etc/ld.so.preload", "/usr/local/vgpu/libvgpu.so\n"),
           "environment.nothing_stands_before_cuda", "libvgpu.so", is_nvidia),
     Fault("vLLM beside a default route elsewhere", with_wheel("vllm", "0.12.0"),
