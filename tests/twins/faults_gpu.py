@@ -412,7 +412,7 @@ FAULTS = (
         "no peer access by writing",
         replaced(WRITE, r"^( GPU0\tX\t)OK", r"\1CNS"),
         "gpu.gpus_reach_each_others_memory",
-        "GPU 0 and 1 (CNS: the chipset refuses)",
+        "GPU 0 and 1",
         of(lambda p: p.gpus.count > 1),
     ),
     Fault(
