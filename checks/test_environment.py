@@ -3,6 +3,7 @@
 import pytest
 
 from preflight.facts.value import or_none, present
+from preflight.judge.tables import visible
 from preflight.judge.tables.network import proxies
 from preflight.knowledge.variables import judged as variables
 from preflight.knowledge.variables import leftovers
@@ -10,6 +11,7 @@ from preflight.said import joined, said
 from preflight.said.errors import Blame, BlameMany, NotApplicable
 
 NONE_SET = "no variable of NCCL, torch or Gloo is set"
+LOADING_NCCL = ("vllm", "sglang")  # by ctypes, beside the one that torch has loaded
 NAMING_A_FILE = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE")
 
 
@@ -130,12 +132,12 @@ def test_files_that_variables_name_exist(node):
     assert not words, joined(words)
 
 
-@pytest.mark.advisory
 def test_nothing_stands_before_cuda(node):
     """No library that shares GPUs out is loaded into every program, unless it is told to leave whole GPUs alone.
 
     HAMi's libvgpu.so takes the calls of CUDA that ask for memory. With several GPUs, and NCCL loaded as vLLM loads it,
-    they wait for each other for ever.
+    they wait for each other for ever: a failure where vLLM or SGLang is installed and several GPUs are shown, else a
+    warning.
     Fix: `export CUDA_DISABLE_CONTROL=true` for a job of whole GPUs (in a pod: its `env`).
     """
     if not node.gpu.readable():
@@ -143,30 +145,38 @@ def test_nothing_stands_before_cuda(node):
     named = [*node.environment.preloaded, *node.value("LD_PRELOAD").replace(":", " ").split()]
     found = dict.fromkeys(path for path in named if path.rpartition("/")[2].startswith("libvgpu.so"))
     is_off = node.value("CUDA_DISABLE_CONTROL").lower() in ("1", "true")
-    assert not found or is_off, said("{paths} is loaded into every program", ", ".join(found))
+    if found and not is_off:
+        words = said("{paths} is loaded into every program", ", ".join(found))
+        is_sure = len(visible.gpus(node)) > 1 and any(name in node.software.packages for name in LOADING_NCCL)
+        raise Blame(words, nodes=[node.name], is_advisory=not is_sure)
 
 
-@pytest.mark.advisory
 def test_proxies_leave_the_peers_out(node, cluster):
     """Where a proxy is set for web traffic, the peers are exempt from it.
 
     Ray, etcd, Kubernetes and metrics talk HTTP or gRPC between nodes: the proxy answers for the peer, with an error.
-    gRPC reads no_proxy by rules of its own: neither NO_PROXY in capitals nor entries with * count.
+    gRPC reads no_proxy by rules of its own: neither NO_PROXY in capitals nor entries with * count. Where the client of
+    Ray before 2.9 (RAY_ADDRESS=ray://...) meets the proxy in the place of the head, it is a failure, else a warning.
     Fix: `export no_proxy=$no_proxy,<addresses and names of all nodes>` on the nodes named.
     """
     cluster.needs_peers()
     found = [name for name in dict.fromkeys((*proxies.NAMES, *proxies.OF_GRPC)) if node.value(name)]
     if not found:
         raise NotApplicable("no proxy is set")
+    head = proxies.of_ray_client(node)
+    assert not head, said(
+        "Ray's client {version} goes through the proxy to {head}: gRPC reads no_proxy in small letters, without *",
+        node.software.packages["ray"],
+        head,
+    )
     excepted = node.value("no_proxy") or node.value("NO_PROXY")
     whom = proxies.caught(excepted, node, cluster)
-    assert not whom, said(
-        "{found} set, and no_proxy leaves out neither name nor address of {whom}", ", ".join(found), whom
-    )
-    whom = proxies.caught_by_grpc(node, cluster)
-    assert not whom, said(
-        "gRPC, as Ray uses it, goes through the proxy to {whom}: it reads no_proxy in small letters, without *", whom
-    )
+    message = said("{found} set, and no_proxy leaves out neither name nor address of {whom}", ", ".join(found), whom)
+    if not whom:
+        whom = proxies.caught_by_grpc(node, cluster)
+        message = said("gRPC goes through the proxy to {whom}: it reads no_proxy in small letters, without *", whom)
+    if whom:
+        raise Blame(message, nodes=[node.name], is_advisory=True)
 
 
 @pytest.mark.advisory

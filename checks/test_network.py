@@ -312,12 +312,12 @@ def test_serving_stacks_take_the_training_address(node, cluster):
         raise Blame(words, nodes=[node.name], fix=said("{commands} before the job starts", commands))
 
 
-@pytest.mark.advisory
 def test_mpi_takes_no_bridge_of_every_machine(cluster):
     """Where Open MPI starts the job, no two machines have the same address on a bridge that it would take.
 
     It connects over every interface but lo: docker0 is 172.17.0.1 on each machine, so that a rank that calls its peer
-    there talks to its own machine: "unexpected process identifier", "Connection refused", or a hang in MPI_Init.
+    there talks to its own machine: "unexpected process identifier", "Connection refused", or a hang in MPI_Init. It is
+    a failure where mpirun starts Horovod or mpi4py and no RDMA port carries the data, else a warning.
     Fix: `mpirun --mca btl_tcp_if_exclude lo,docker0` (or btl_tcp_if_include with the network of the peers).
     """
     cluster.needs_peers()
@@ -326,11 +326,11 @@ def test_mpi_takes_no_bridge_of_every_machine(cluster):
         raise BlameMany(found)
 
 
-@pytest.mark.advisory
 def test_horovod_finds_an_interface_of_one_name(cluster):
     """Where Horovod is installed, an interface has the same name on all nodes.
 
-    horovodrun looks for names that all hosts have, and hangs where eth0 of one is enp4s0 of the other.
+    horovodrun looks for names that all hosts have, and hangs where eth0 of one is enp4s0 of the other. It is a failure
+    where a launch file starts other hosts by it and names no interface, else a warning.
     Fix: `horovodrun --network-interface <names>`, HOROVOD_GLOO_IFACE on each node, or one name for the interfaces.
     """
     cluster.needs_peers()

@@ -174,7 +174,10 @@ class NodeFacts(Once):
         return tuple(found)
 
     def loopback_choices(self) -> tuple[str, ...]:
-        """Which of these variables take the loopback interface first, as no peer can reach it."""
+        """Which of these variables take an interface first that no peer can reach: loopback, and Gloo without a link.
+
+        Gloo takes the one that is named in any case, NCCL the next that has one.
+        """
         found = []
         for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
             value = self.value(name)
@@ -187,6 +190,9 @@ class NodeFacts(Once):
                 continue
             if len(value) > 1 and taken and taken[0].is_loopback:
                 words = said("{name}={value} takes {name2}, which no peer can reach", name, value, taken[0].name)
+                found.append(knowing(words, variable=name))
+            elif len(value) > 1 and name.startswith("GLOO") and not taken[0].is_up:
+                words = said("{name}={value} takes {name2}, which has no link", name, value, taken[0].name)
                 found.append(knowing(words, variable=name))
         return tuple(found)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 CONTAINERS = "a bridge to containers of this machine"
+SLINGSHOT = re.compile(r"hsn\d+")  # each port of a node, as the fabric's own network configuration names it
 SOURCE = "https://docs.docker.com/engine/network/drivers/bridge/"
 
 

@@ -216,12 +216,12 @@ def files_have(run: FakeRun, node: str, subject: str, **fields: Any) -> FakeRun:
     return run.broken(node, "files", **{subject: (msgspec.structs.replace(first, **fields), *rest)})
 
 
-def logs_in(run: FakeRun, node: str, **fields: Any) -> FakeRun:
-    """Another outcome of a node's first login."""
+def logs_in(run: FakeRun, node: str, *, launchers: tuple[str, ...] = (), **fields: Any) -> FakeRun:
+    """Another outcome of a node's first login, where these start the other nodes from it."""
     trust = run.subjects[node]["trust"]
     assert isinstance(trust, Trust)
     first, *rest = trust.logins
-    return run.broken(node, "trust", logins=(msgspec.structs.replace(first, **fields), *rest))
+    return run.broken(node, "trust", logins=(msgspec.structs.replace(first, **fields), *rest), launchers=launchers)
 
 
 def looks_up(run: FakeRun, node: str, peer: str, **fields: Any) -> FakeRun:

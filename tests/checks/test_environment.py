@@ -14,7 +14,9 @@ PROXY = "http://proxy:3128"
 BROKEN = (
     Broken(
         "environment.nothing_stands_before_cuda",
-        roce().broken("node2", "environment", preloaded=("/usr/local/vgpu/libvgpu.so",)),
+        roce()
+        .broken("node2", "environment", preloaded=("/usr/local/vgpu/libvgpu.so",))
+        .broken("node2", "software", packages={"torch": "2.7.1", "vllm": "0.9.1"}),
         ("node2",),
         "/usr/local/vgpu/libvgpu.so is loaded into every program",
     ),
@@ -109,9 +111,11 @@ BROKEN = (
     ),
     Broken(
         "environment.proxies_leave_the_peers_out",
-        healthy().with_variables("node2", http_proxy=PROXY, no_proxy="localhost,10.0.0.1"),
+        healthy()
+        .with_variables("node2", https_proxy=PROXY, no_proxy="*", RAY_ADDRESS="ray://node3:10001")
+        .broken("node2", "software", packages={"ray": "2.7.1"}),
         ("node2",),
-        "http_proxy set, and no_proxy leaves out neither name nor address of node3",
+        "Ray's client 2.7.1 goes through the proxy to node3",
     ),
 )
 
@@ -209,6 +213,9 @@ def test_a_library_that_shares_gpus_out_is_found_where_it_is_loaded(tmp_path, wh
     run = roce().broken("node2", "environment", preloaded=tuple(found)).with_variables("node2", **variables)
     name = "environment.nothing_stands_before_cuda"
     (told,) = [one for one in judge(name, run) if one.verdict is Verdict.WARN]
+    of_vllm = run.broken("node2", "software", packages={"vllm": "0.9.1"})
+    assert Verdict.FAIL in {one.verdict for one in judge(name, of_vllm)}
+    assert Verdict.WARN in {one.verdict for one in judge(name, of_vllm.with_variables(CUDA_VISIBLE_DEVICES="0"))}
     assert "/k8s-vgpu/lib/libvgpu.so" in told.message
     assert "`export CUDA_DISABLE_CONTROL=true`" in told.fix
     assert {one.verdict for one in judge(name, run.with_variables(CUDA_DISABLE_CONTROL="true"))} == {Verdict.PASS}
@@ -235,5 +242,37 @@ def test_grpc_reads_the_exceptions_by_its_own_rules(variables, verdict):
     """Ray's client goes through a proxy that curl leaves out; without such a library nobody does."""
     run = healthy().with_variables(**variables)
     for name in run.names:
-        run = run.broken(name, "software", packages={"ray": "2.44.1"})
+        run = run.broken(name, "software", packages={"ray": "2.8.1"})
     assert {one.verdict for one in judge("environment.proxies_leave_the_peers_out", run)} == {verdict}
+
+
+def test_a_proxy_that_leaves_a_peer_in_is_a_warning():
+    """What talks HTTP between the nodes may be no part of the job."""
+    run = healthy().with_variables("node2", http_proxy=PROXY, no_proxy="localhost,10.0.0.1,10.0.0.2")
+    (told,) = [one for one in judge("environment.proxies_leave_the_peers_out", run) if one.verdict is Verdict.WARN]
+    assert (told.nodes, bool(told.fix)) == (("node2",), True)
+    assert "http_proxy set, and no_proxy leaves out neither name nor address of node3" in told.message
+
+
+@pytest.mark.parametrize(
+    ("ray", "variables", "verdict"),
+    [
+        ("2.8.1", {"NO_PROXY": "node1,node2,node3"}, Verdict.FAIL),
+        ("2.8.1", {"no_proxy": "*"}, Verdict.FAIL),
+        ("2.8.1", {"no_proxy": "node1,node2,node3"}, Verdict.PASS),
+        (
+            "2.8.1",
+            {"no_proxy": "*", "RAY_ADDRESS": "10.0.0.1:6379"},
+            Verdict.WARN,
+        ),  # no client, but a part of the cluster
+        ("2.9.0", {"no_proxy": "*"}, Verdict.PASS),
+    ],
+)
+def test_an_old_client_of_ray_meets_the_proxy_in_the_place_of_the_head(ray, variables, verdict):
+    """Since 2.9 it leaves proxies alone, as Ray's own processes always did."""
+    run = healthy().with_variables(**{"https_proxy": PROXY, "RAY_ADDRESS": "ray://node1:10001", **variables})
+    for name in run.names:
+        run = run.broken(name, "software", packages={"ray": ray})
+    found = judge("environment.proxies_leave_the_peers_out", run)
+    assert {one.verdict for one in found} == {verdict}
+    assert all(one.fix for one in found if one.verdict in {Verdict.FAIL, Verdict.WARN})

@@ -46,6 +46,11 @@ def default_by_wifi(run, package, *nodes):
     return run
 
 
+def started_by(run, **fields):
+    """What a launch file has the first node call, and takes for set there."""
+    return replace(run, missing={}).broken("node1", "trust", **fields)
+
+
 def with_docker(run, *nodes):
     """Docker's bridge on some nodes, and Horovod on all."""
     run = installed(run, "horovod")
@@ -89,13 +94,20 @@ BROKEN = (
     ),
     Broken(
         "network.mpi_takes_no_bridge_of_every_machine",
-        with_docker(healthy(), "node1", "node2"),
+        started_by(
+            with_docker(healthy(), "node1", "node2"),
+            programs={"mpirun": "/usr/bin/mpirun"},
+            unset=("OMPI_MCA_btl_tcp_if_exclude",),
+        ),
         ("node1", "node2"),
         "docker0 has 172.17.0.1 on each",
     ),
     Broken(
         "network.horovod_finds_an_interface_of_one_name",
-        installed(healthy().broken_interface("node2", "eth0", name="enp4s0"), "horovod"),
+        started_by(
+            installed(healthy().broken_interface("node2", "eth0", name="enp4s0"), "horovod"),
+            unset=("HOROVOD_GLOO_IFACE",),
+        ),
         ("node1", "node2", "node3"),
         "no interface has one name on all nodes: eth0 on node[1,3]; enp4s0 on node2",
     ),

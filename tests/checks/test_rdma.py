@@ -606,8 +606,8 @@ def peer_memory(tmp_path, *names):
 @pytest.mark.parametrize(
     ("names", "nccl", "verdict"),
     [
-        ((), "2.22.3", Verdict.WARN),
-        ((), "2.18.1", Verdict.WARN),
+        ((), "2.22.3", Verdict.FAIL),
+        ((), "2.18.1", Verdict.FAIL),
         (("nv_mem",), "2.22.3", Verdict.PASS),
         (("nv_mem_nc",), "2.22.3", Verdict.PASS),
     ],
@@ -617,6 +617,14 @@ def test_the_name_that_nccl_looks_for_is_read_from_the_kernel(tmp_path, names, n
     run = roce().broken("node2", "kernel", **peer_memory(tmp_path, *names)).broken("node2", "software", nccl=nccl)
     found = judge("rdma.nccl_finds_the_module_of_gpu_memory", run)
     assert verdict in {one.verdict for one in found if "node2" in one.nodes}, found
+
+
+def test_one_adapter_loses_less_without_gpudirect(tmp_path):
+    """The host's memory carries what one adapter does, or half of it."""
+    run = roce().broken("node2", "kernel", **peer_memory(tmp_path)).broken("node2", "software", nccl="2.18.1")
+    devices = run.subjects["node2"]["rdma"].devices[:1]
+    found = judge("rdma.nccl_finds_the_module_of_gpu_memory", run.broken("node2", "rdma", devices=devices))
+    assert Verdict.WARN in {one.verdict for one in found if "node2" in one.nodes}, found
 
 
 @pytest.mark.parametrize(("has_file", "verdict"), [(True, Verdict.FAIL), (False, Verdict.PASS)])

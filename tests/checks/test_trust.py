@@ -18,7 +18,7 @@ from tests.checks.samples import Broken, judge, logs_in, with_interface
 BROKEN = (
     Broken(
         "trust.every_node_logs_in_to_the_others",
-        logs_in(roce(), "node1", peer="node1", trouble="Permission denied (publickey)."),
+        logs_in(roce(), "node1", peer="node1", trouble="Permission denied (publickey).", launchers=("colossalai",)),
         ("node1",),
         "cannot log in to itself (Permission denied (publickey).)",
     ),
@@ -30,9 +30,9 @@ BROKEN = (
     ),
     Broken(
         "trust.every_node_logs_in_to_the_others",
-        logs_in(roce(), "node2", trouble="Permission denied (publickey)."),
-        ("node2",),
-        "cannot log in to node1 (Permission denied (publickey).)",
+        logs_in(roce(), "node1", peer="node2", trouble="Permission denied (publickey).", launchers=("mpirun",)),
+        ("node1",),
+        "cannot log in to node2 (Permission denied (publickey).)",
     ),
     Broken(
         "trust.python_is_found_over_ssh",
@@ -58,6 +58,34 @@ def test_the_broken_nodes_are_named(broken):
 def test_trust_is_not_judged_where_nobody_asked_for_it():
     """Most launchers log in from outside, or not at all."""
     assert {finding.verdict for finding in judge("trust.python_is_found_over_ssh", healthy())} == {Verdict.SKIP}
+
+
+@pytest.mark.parametrize(
+    ("node", "peer", "launchers"),
+    [("node2", "node1", ()), ("node1", "node2", ()), ("node1", "node1", ("mpirun",))],
+)
+def test_a_login_that_the_launch_does_without_is_a_warning(node, peer, launchers):
+    """From another node than the first, where nothing logs in, and to the first itself, where mpirun starts anyway."""
+    run = logs_in(roce(), node, peer=peer, trouble="Permission denied (publickey).", launchers=launchers)
+    found = judge("trust.every_node_logs_in_to_the_others", run)
+    assert {one.verdict for one in found if node in one.nodes} == {Verdict.WARN}
+
+
+@pytest.mark.parametrize(
+    ("line", "launchers"),
+    [
+        ("colossalai run --nproc_per_node 8 --hostfile hosts train.py", ["colossalai"]),
+        ("deepspeed --hostfile=hosts train.py", ["pdsh"]),
+        ("deepspeed --hostfile=hosts --launcher=slurm train.py", []),
+        ("mpirun -np 16 --hostfile hosts python train.py", ["mpirun"]),
+    ],
+)
+def test_what_logs_in_is_read_from_the_start(tmp_path, line, launchers):
+    """By the command in the launch file."""
+    (tmp_path / "hosts").write_text("node1 slots=8\nnode2 slots=8\n" if "colossal" not in line else "node1\nnode2\n")
+    (tmp_path / "start.sh").write_text(f"{line}\n")
+    read = read_files([str(tmp_path / "start.sh"), str(tmp_path / "hosts")])
+    assert called(with_files(Options(), read, launcher=None))["launchers"] == launchers
 
 
 HOSTFILE = "node1 slots=8\nnode2 slots=8\n"

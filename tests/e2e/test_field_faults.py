@@ -27,6 +27,14 @@ def test_a_folder_that_each_host_has_for_itself_is_not_shared(lab3, tmp_path):
         assert ".preflight-" not in lab3[name].check(["ls", "-a", "/tmp"])
 
 
+def test_a_checkpoint_folder_that_each_host_has_for_itself_is_told(lab3, tmp_path):
+    """The ranks of all hosts but the first would look for what the first one wrote."""
+    run = Judged(lab3, tmp_path / "report", *FILES, "--checkpoint-dir=/tmp")
+
+    assert bad(run) == {"files.the_checkpoint_folder_is_shared": ("node2", "node3")}, run.told()
+    assert "/tmp" in run.finding("files.the_checkpoint_folder_is_shared", "fail")["message"]
+
+
 # variable -> the check that tells it, and how
 HARMFUL = {
     "NCCL_IFNAME=eth0": ("environment.variables_exist", "warn"),

@@ -46,8 +46,15 @@ def unit(value: float, name: str) -> dict[str, Any]:
     return {"value": value, "unit": name}
 
 
+def of_module(gpus: Gpus, index: int, figure: dict[str, Any]) -> dict[str, Any] | str:
+    """What only the first die of a module tells."""
+    return figure if index % gpus.dies == 0 else "N/A"
+
+
 def static(gpus: Gpus, node: int, index: int) -> dict[str, Any]:
     """`amd-smi static` of one GPU."""
+    if gpus.dies > 1:
+        return of_two_dies(gpus, node, index)
     limits = {"slowdown_hotspot_temperature": unit(100, "C"), "slowdown_vram_temperature": unit(105, "C")}
     watts = unit(gpus.watts, "W")
     return {
@@ -73,6 +80,34 @@ def static(gpus: Gpus, node: int, index: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def of_two_dies(gpus: Gpus, node: int, index: int) -> dict[str, Any]:
+    """The same of an MI250X, by the tool of ROCm 6.0: each die a GPU, no partitions, the power with the first die."""
+    watts = of_module(gpus, index, unit(gpus.watts, "W"))
+    return {
+        "gpu": index,
+        "asic": {
+            "market_name": "MI250X",
+            "vendor_id": "0x1002",
+            "device_id": "0x7408",
+            "rev_id": "0x01",
+            "asic_serial": f"0x{node:04X}{index // 2:012X}",
+            "num_compute_units": 110,
+            "target_graphics_version": "gfx90a",
+            "oam_id": index // 2,
+        },
+        "bus": {"bdf": gpus.pci[index], "max_pcie_width": 16, "max_pcie_speed": unit(16, "GT/s"),
+                "pcie_interface_version": "Gen 4", "slot_type": "OAM"},
+        "vbios": {"name": "AMD Aldebaran", "part_number": "113-D65201-045", "version": "022.001.002.000"},
+        "limit": {"max_power": watts, "current_power": watts, "slowdown_hotspot_temperature": unit(100, "C"),
+                  "slowdown_vram_temperature": unit(95, "C")},
+        "driver": {"name": "amdgpu", "version": gpus.driver},
+        "vram": {"type": "HBM2E", "vendor": "HYNIX", "size": unit(gpus.memory_mib, "MB")},
+        "ras": {"eeprom_version": "0x10000", "ecc_block_state": dict.fromkeys(BLOCKS, "ENABLED")},
+        "partition": {"compute_partition": "N/A", "memory_partition": "N/A", "partition_id": 0},
+        "numa": {"node": (3, 3, 1, 1, 0, 0, 2, 2)[index], "affinity": (3, 3, 1, 1, 0, 0, 2, 2)[index]},
+    }  # fmt: skip
+
+
 def metric(gpus: Gpus, index: int) -> dict[str, Any]:
     """`amd-smi metric` of one GPU."""
     errors = ("correctable", "uncorrectable", "deferred")
@@ -81,7 +116,7 @@ def metric(gpus: Gpus, index: int) -> dict[str, Any]:
     return {
         "gpu": index,
         "usage": {"gfx_activity": unit(0, "%"), "umc_activity": unit(0, "%")},
-        "power": {"socket_power": unit(138 + index, "W"), "throttle_status": "N/A"},
+        "power": {"socket_power": of_module(gpus, index, unit(138 + index, "W")), "throttle_status": "N/A"},
         "temperature": {"edge": "N/A", "hotspot": unit(40 + index, "C"), "mem": unit(34 + index, "C")},
         "pcie": {"width": 16, "speed": unit(32, "GT/s"), "replay_count": 0, "nak_sent_count": 0},
         "ecc": {f"total_{name}_count": 0 for name in errors} | {"cache_correctable_count": 0},

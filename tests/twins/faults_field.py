@@ -300,6 +300,18 @@ def second_member(platform: Platform) -> str:
     return next(nic for nic in platform.nics if nic.members).members[1]
 
 
+def without_plugin(folder: Folder, platform: Platform) -> None:
+    """No file by which NCCL or RCCL finds its network."""
+    for name in platform.files:
+        if "ccl-net.so" in name:
+            folder.remove(name)
+
+
+def needs_anp(platform: Platform) -> bool:
+    """Whether it has a plugin of another name."""
+    return "NCCL_NET_PLUGIN" in platform.environment
+
+
 FAULTS = (
     Fault("link of the interface lost during the run", carrier(first_nic, 8), LINKS_LOST, "lost its link 3 times",
           lambda p: training(p).is_up, True),
@@ -325,7 +337,7 @@ FAULTS = (
     Fault("bond in another mode", other_mode, SETTINGS, "active-backup", bonded),
     Fault("rail with another node's address", twice, "network.training_addresses_are_unique", "", has_rail_address,
           nodes=("node1", "node3")),
-    Fault("rail in a foreign network", foreign, "rdma.ports_are_in_the_subnet_of_their_rail", "172.31.99",
+    Fault("rail in a foreign network", foreign, "rdma.ports_are_in_the_subnet_of_their_rail", "is in 172.31.9",
           lambda p: has_rail_address(p) and "{n}." not in p.nics[rail_nic(p)].addresses[0]),
     Fault("row of storage first", another_first("172.31.98.3"), ONE_NETWORK, "172.31.98.0/24 on node3", chooses_rows),
     Fault("link-local row first", another_first("169.254.7.3"), ONE_NETWORK, "link-local 169.254.7.3", chooses_rows),
@@ -436,8 +448,9 @@ FAULTS = (
           "names.own_hostname_is_not_localhost", "localhost",
           lambda p: p.own_name == "" and p.nics[0].addresses[0].startswith("10.77.0.{n}")),
     Fault("own name is link-local",
-          lambda f, p: f.write("etc/hosts", "fe80::3 node3\n" + f.path("etc/hosts").read_text()),
-          "names.own_hostname_is_no_link_local_address", "leads to fe80::3", has_plain_hosts),
+          lambda f, p: f.write("etc/hosts", f"fe80::3 {f.answers()['hostname']}\n" + f.path("etc/hosts").read_text()),
+          "names.own_hostname_is_no_link_local_address", "leads to fe80::3",
+          lambda p: has_plain_hosts(p) and not p.domain),
     Fault("GPUs shared out", file("etc/ld.so.preload", "/usr/local/vgpu/libvgpu.so\n"),
           "environment.nothing_stands_before_cuda", "libvgpu.so", is_nvidia),
     Fault("vLLM beside a default route elsewhere", with_wheel("vllm", "0.12.0"),
@@ -480,6 +493,8 @@ FAULTS = (
                     b"\x7fELF\0FABRIC_1.0\0FABRIC_1.8\0/opt/cray/libfabric/1.22.0/lib64\0"),
                file("opt/cray/libfabric/1.22.0/lib64/libfabric.so.1", b"\x7fELF\0FABRIC_1.0\0FABRIC_1.7\0")),
           "rdma.plugin_of_nccl_is_there", "needs FABRIC_1.8", on("slingshot-a100")),
+    Fault("plugin of a fabric missing", without_plugin, "rdma.plugin_of_nccl_is_there", "libnccl-net.so",
+          lambda p: any("ccl-net.so" in name for name in p.files) and not needs_anp(p)),
     Fault("plugin of libfabric missing", gone("opt/aws-ofi-nccl/lib/libnccl-net.so"), "rdma.plugin_of_nccl_is_there",
           "libnccl-net.so", on("slingshot-a100")),
     Fault("peer memory under another name", gone("sys/kernel/mm/memory_peers"),

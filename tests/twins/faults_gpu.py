@@ -178,10 +178,14 @@ def aer(name: str, total: str, count: int) -> Plant:
     return plant
 
 
-def swapped(folder: Folder, _: Platform) -> None:
-    """The adapters of two rails sit in each other's slots."""
+def swapped(folder: Folder, platform: Platform) -> None:
+    """The adapters of two rails sit in each other's slots; before driver 520 their names head the columns."""
     text = folder.path(TOPO).read_text()
-    text = re.sub(r"NIC0: (\S+)\n  NIC1: (\S+)", r"NIC0: \2\n  NIC1: \1", text)
+    if "NIC0" in text:
+        text = re.sub(r"NIC0: (\S+)\n  NIC1: (\S+)", r"NIC0: \2\n  NIC1: \1", text)
+    else:
+        one, other = (hca.name for hca in platform.hcas[:2])
+        text = re.sub(rf"\b({one}|{other})\b", lambda found: other if found[1] == one else one, text)
     folder.write(TOPO, text)
 
 
@@ -280,7 +284,7 @@ FAULTS = (
         "PCIe x8 in a slot for x16",
         of(lambda p: not p.is_guest and p.gpus.generation > 1),
     ),
-    Fault("narrow slot of a guest's host", narrow, SETTINGS, "8 lanes on node3", of(lambda p: p.is_guest)),
+    Fault("narrow slot of a guest's host", narrow, SETTINGS, "8 lanes", of(lambda p: p.is_guest)),
     Fault(
         "slow slot",
         tag("current_link_gen", r"\d", "1"),
@@ -408,7 +412,7 @@ FAULTS = (
         "no peer access by writing",
         replaced(WRITE, r"^( GPU0\tX\t)OK", r"\1CNS"),
         "gpu.gpus_reach_each_others_memory",
-        "GPU 0 and 1 (CNS: the chipset refuses)",
+        "GPU 0 and 1",
         of(lambda p: p.gpus.count > 1),
     ),
     Fault(
@@ -510,7 +514,7 @@ FAULTS = (
     ),
     Fault(
         "AMD: power cap",
-        replaced(AMD, r'("socket_power(?:_limit)?": \{\s*"value": )[\d.]+', r"\g<1>450", 0),
+        replaced(AMD, r'("(?:socket|current|max)_power(?:_limit)?": \{\s*"value": )[\d.]+', r"\g<1>450", 0),
         SETTINGS,
         "power limit",
         is_amd,
@@ -556,7 +560,7 @@ FAULTS = (
         "none on node3",
         is_nvidia,
     ),
-    Fault("GPU missing", lost_amd, LISTED, "the driver lists 7", is_amd),
+    Fault("GPU missing", lost_amd, lambda p: COUNT if is_confined(p) else LISTED, "", is_amd),
     Fault(
         "amd-smi broken",
         file(AMD, "ERROR: amdgpu not found in modules\n"),

@@ -7,7 +7,8 @@ from .folder import Folder
 from .platform import Platform
 
 ALIKE = "network.data_interfaces_are_alike"
-RAILS = {"gcp-a3-mega": "eth5", "slingshot-a100": "hsn2"}
+RAILS = {"gcp-a3-mega": "eth5", "slingshot-a100": "hsn2", "lumi-g-mi250x": "hsn2", "alps-gh200": "hsn2"}
+RAILS |= {"gcp-a3-mega-slurm": "enp134s0"}
 
 
 def has_rails(platform: Platform) -> bool:
@@ -17,7 +18,7 @@ def has_rails(platform: Platform) -> bool:
 
 def tells_rate(platform: Platform) -> bool:
     """Whether their driver tells it."""
-    return platform.name == "slingshot-a100"
+    return RAILS.get(platform.name) == "hsn2"
 
 
 def rail(**values: object) -> Plant:

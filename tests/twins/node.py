@@ -211,7 +211,7 @@ def _programs(platform: Platform, n: int, names: dict[int, str]) -> Tree:
         outputs |= amd.outputs(gpus, n)
     if platform.hcas:
         outputs["ibv_devinfo"] = devinfo(platform)
-    for words, text in outputs.items():
+    for words, text in {**outputs, **platform.outputs}.items():
         tree[f"usr/local/bin/{words.partition(' ')[0]}"] = STAND_IN
         tree[f"{TWIN}/outputs/{words}"] = text
     return tree

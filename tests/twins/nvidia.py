@@ -202,7 +202,7 @@ def _gpu(gpus: Gpus, node: int, index: int) -> str:
 \t\t\t<min_power_limit>200.00 W</min_power_limit>
 \t\t\t<max_power_limit>{gpus.watts:.2f} W</max_power_limit>
 \t\t</gpu_power_readings>
-\t\t<clocks>
+{_module_power(gpus)}\t\t<clocks>
 \t\t\t<graphics_clock>1980 MHz</graphics_clock>
 \t\t\t<sm_clock>1980 MHz</sm_clock>
 \t\t</clocks>
@@ -220,6 +220,22 @@ def _gpu(gpus: Gpus, node: int, index: int) -> str:
 \t\t\t<clusterUuid>{gpus.cluster if fabric else "N/A"}</clusterUuid>
 \t\t</fabric>
 \t</gpu>
+"""
+
+
+def _module_power(gpus: Gpus) -> str:
+    """What the GPU and its CPU take together; the limit is that of both."""
+    if not gpus.has_module_power:
+        return ""
+    return f"""\t\t<module_power_readings>
+\t\t\t<power_state>P0</power_state>
+\t\t\t<power_draw>215.11 W</power_draw>
+\t\t\t<current_power_limit>{gpus.watts + 100:.2f} W</current_power_limit>
+\t\t\t<requested_power_limit>{gpus.watts + 100:.2f} W</requested_power_limit>
+\t\t\t<default_power_limit>{gpus.watts + 100:.2f} W</default_power_limit>
+\t\t\t<min_power_limit>N/A</min_power_limit>
+\t\t\t<max_power_limit>{gpus.watts + 100:.2f} W</max_power_limit>
+\t\t</module_power_readings>
 """
 
 

@@ -84,6 +84,9 @@ class Gpus:
     tool: str = ""  # of AMD: "rocm7" for the newer form of amd-smi
     has_mig: bool | None = None
     has_proc: bool = True  # /proc/driver/nvidia
+    pci_class: str = ""  # "" for that of the vendor's newer boards
+    dies: int = 1  # of a module, each a GPU of its own; the first tells the power of all
+    has_module_power: bool = False  # of a superchip: nvidia-smi tells the module's power beside the GPU's
 
     @property
     def has_ecc(self) -> bool:
@@ -149,4 +152,5 @@ class Platform:
     scaling_driver: str = "intel_pstate"
     is_guest: bool = False  # of a hypervisor: no bridges above its devices, and no links that their files know
     cpu_line: str = "model name\t: {cpu}"  # of /proc/cpuinfo
+    outputs: Mapping[str, str] = field(default_factory=dict)  # "nvidia-smi topo -m" -> what it prints instead
     over_ssh: bool = True  # whether the lab's single network can stand for the one this platform trains on

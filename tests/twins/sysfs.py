@@ -49,6 +49,7 @@ VENDORS = {
     "ena": "0x1d0f",
     "gve": "0x1ae0",
     "bnxt_en": "0x14e4",
+    "cxi_ss1": "0x17db",
 }
 SPEEDS = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe", 6: "64.0 GT/s PCIe"}
 
@@ -63,13 +64,16 @@ class Link:
 def folder_of(address: str) -> str:
     """Where a PCI function stands in the tree: its host bridge, a root port, a switch, a port of the switch.
 
-    On the first bus, as of a virtual machine, there is nothing above it but the host bridge.
+    On the first bus, as of a virtual machine, there is nothing above it but the host bridge, and on the first behind a
+    root port nothing but that. The bridges have numbers that no device of a platform has.
     """
     domain, bus = address.split(":")[:2]
     if bus == "00":
         return f"devices/pci{domain}:00/{address}"
-    root = int(bus, 16) & 0xF0
-    parts = [f"{domain}:{root:02x}:01.0", f"{domain}:{root + 1:02x}:00.0", f"{domain}:{root + 2:02x}:00.0", address]
+    root = (int(bus, 16) - 1) & 0xF0
+    parts = [f"{domain}:{root:02x}:01.0", address]
+    if int(bus, 16) > root + 2:
+        parts[1:1] = [f"{domain}:{root + 1:02x}:1c.0", f"{domain}:{root + 2:02x}:1c.1"]
     return "/".join([f"devices/pci{domain}:{root:02x}", *parts])
 
 
@@ -87,6 +91,7 @@ def pci(platform: Platform) -> Tree:
     gpus = platform.gpus
     for index in range(gpus.count if gpus and gpus.is_on_bus else 0):
         vendor, kind = CLASSES[gpus.vendor]
+        kind = gpus.pci_class or kind
         device = f"0x{gpus.device_id[:4].lower()}"
         tree |= _function(gpus.pci[index], vendor, kind, device, gpus.generation, platform)
         if not platform.is_guest:

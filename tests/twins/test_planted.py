@@ -31,6 +31,11 @@ SAMPLE = {
         *("mtu", "half rate", "data interface down", "data interface without address", "data interface absent"),
         *("MTU of a data interface", "half rate of a data interface", "little locked memory beside Slingshot"),
     ),
+    "lumi-g-mi250x": (
+        *("interface down", "AMD: power cap", "AMD: xGMI down", "GPU missing", "data interface absent"),
+        "plugin of a fabric missing",
+    ),
+    "rented-container": ("GPU off the bus", "wrong GLOO_SOCKET_IFNAME", "small /dev/shm"),
     "p100-vpi": ("peer memory under another name",),
     "gcp-a3-mega": (
         *("data interface down", "data interface without address", "data interface absent"),

@@ -14,7 +14,7 @@ from tests.twins.twin import Twin, notable
 # A sample, each for something that no other has; `python -m tests.bench.twins` judges all of them.
 SAMPLE = (
     *("ubuntu", "dgx-h100", "hgx-h200-roce", "aws-p4d", "mi300x", "kubernetes-pod", "sriov-pod", "slingshot-a100"),
-    *("azure-nd-h100-v5", "rhel9-lacp-vlan", "busybox-container"),
+    *("azure-nd-h100-v5", "rhel9-lacp-vlan", "busybox-container", "lumi-g-mi250x", "alps-gh200", "dgx-1-v100"),
 )
 
 

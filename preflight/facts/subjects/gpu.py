@@ -38,7 +38,9 @@ class LinkErrors(NamedTuple):
 
 NOT_WHOLE = ("cut short", "and describes", "broken XML", "broken JSON", "no JSON")
 # By their names: of models that come as PCIe cards too, only the boards that are wired by NVLink.
-BASEBOARDS = r"SXM|Instinct MI(250|3\d\d)|(\bH100 80GB HBM3|\bH[128]00|\bH20|\bG?B[123]00)\b(?!.*(PCIe|NVL))"
+BASEBOARDS = (
+    r"SXM|\bMI(250|3\d\d)|\bMI200\b.*\bOAM\b|(\bH100 80GB HBM3|\bH[128]00|\bH20|\bG?B[123]00)\b(?!.*(PCIe|NVL))"
+)
 FILLED_SHARE, FILLED_MIB = 0.05, 2048  # more than a driver and its services hold for themselves
 
 
@@ -72,7 +74,12 @@ class Gpu(Value, frozen=True, kw_only=True):
     @property
     def is_amd(self) -> bool:
         """Whether AMD's driver has it."""
-        return "AMD" in self.name or "Instinct" in self.name
+        return re.search(r"AMD|Instinct|\bMI\d{2,3}[AX]?\b", self.name) is not None
+
+    @property
+    def kind(self) -> tuple[str, int]:
+        """Its model, and which die of a module it is: of an MI250X the first tells the power of both."""
+        return self.name, self.index % 2 if re.search(r"\bMI2[05]0X?\b", self.name) else 0
 
     @property
     def noun_of_links(self) -> str:

@@ -23,3 +23,4 @@ class Trust(Value, frozen=True, kw_only=True):
     # What the launch calls on this node -> where PATH finds it, "" where it does not; asked of the first node.
     programs: dict[Text, Text] = msgspec.field(default_factory=dict)
     unset: tuple[Text, ...] = ()  # variables that the launch takes for set
+    launchers: tuple[Text, ...] = ()  # what starts the other nodes over ssh, from the first node

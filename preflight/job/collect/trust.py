@@ -18,6 +18,8 @@ EVERY_PAIR_UP_TO = 32  # nodes; beyond it the first one alone logs in to all, as
 # How a launcher names what starts the other nodes -> the program that it calls.
 RUNNERS = {"pdsh": "pdsh", "openmpi": "mpirun", "mpich": "mpirun", "impi": "mpirun", "mvapich": "mpirun"}
 RUNNERS |= {"slurm": "srun", "mpirun": "mpirun"}
+BY_SSH = ("pdsh", "mpirun", "colossalai")
+OF_HOROVOD = "HOROVOD_GLOO_IFACE"
 NOT_ASKED = Missing("not asked for (--ssh-trust)", "absent")
 
 
@@ -38,10 +40,11 @@ async def collect(sessions: dict[str, Session], hosts: dict[str, Host], options:
         peers = [hosts[peer].address for peer in names if peer != name or name == names[0]]
         try:
             arguments = {"peers": peers, "python": python, "seconds": SECONDS - 5.0}
-            if name == names[0]:
-                arguments |= {**called(options), "environment": [list(layer) for layer in options.layers]}
+            asked = called(options) if name == names[0] else {}
+            if asked:
+                arguments |= {**asked, "environment": [list(layer) for layer in options.layers]}
             call = await sessions[name].start("trust", arguments, seconds=SECONDS)
-            return name, ({"trust": await call.end(dict[str, Any])}, {})
+            return name, ({"trust": {**await call.end(dict[str, Any]), "launchers": asked.get("launchers", [])}}, {})
         except HostError as error:
             return name, ({}, {"trust": Missing(error.reason)})
 
@@ -49,11 +52,13 @@ async def collect(sessions: dict[str, Session], hosts: dict[str, Host], options:
 
 
 def called(options: Options) -> dict[str, list[str]]:
-    """The programs that the launch calls on the node it is started on, and the variables that it takes for set."""
+    """The programs that the launch calls, and logs in by, on its own node, and the variables that it takes for set."""
     from preflight.launch.launchers import logs_in  # imported here: not every run has launch files
+    from preflight.launch.schedulers.mpi import horovodruns
 
     programs: list[str] = []
     unset: list[str] = []
+    launchers: list[str] = []
     for plan in options.files.plans:
         if not logs_in(plan):
             continue
@@ -64,8 +69,14 @@ def called(options: Options) -> dict[str, list[str]]:
             runner = next(filter(None, map(plan.setting, names)), "pdsh").lower()
         else:
             runner = "pdsh" if "pdsh" in plan.wraps else plan.launcher.name
-        programs += [RUNNERS[runner]] if runner in RUNNERS else []
-        if RUNNERS.get(runner) == "mpirun" and "btl_tcp_if_" not in f"{plan.command} {plan.settings}":
+        program = RUNNERS.get(runner, "")
+        programs += [program] if program else []
+        launchers += [one for one in BY_SSH if one in (program, plan.launcher.name)][:1]
+        if program == "mpirun" and "btl_tcp_if_" not in f"{plan.command} {plan.settings}":
             unset.append("OMPI_MCA_btl_tcp_if_exclude")
         unset += ["PDSH_SSH_ARGS_APPEND"] if runner == "pdsh" and plan.setting("ssh_port") else []
-    return {"programs": list(dict.fromkeys(programs)), "variables": list(dict.fromkeys(unset))}
+    for words in horovodruns(options.files):
+        launchers.append("horovodrun")
+        unset += [] if any(word.startswith("--network-interface") for word in words) else [OF_HOROVOD]
+    found = {"programs": programs, "launchers": launchers, "variables": unset}
+    return {name: list(dict.fromkeys(words)) for name, words in found.items()}

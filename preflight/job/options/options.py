@@ -448,7 +448,10 @@ class Options:
     @property
     def needs_trust(self) -> bool:
         """Whether the nodes must be able to log in to each other: for --ssh-trust, or because the launcher does it."""
-        return self.ssh_trust or launcher_row(self.launcher).needs_logins or self.starting.logs_in
+        from preflight.launch.schedulers.mpi import horovodruns  # imported here: not every run has launch files
+
+        by_launcher = launcher_row(self.launcher).needs_logins or self.starting.logs_in
+        return self.ssh_trust or by_launcher or bool(self.files.scripts and horovodruns(self.files))
 
     @property
     def folder(self) -> Path:

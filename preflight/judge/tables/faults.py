@@ -282,7 +282,7 @@ def gpus(node: NodeFacts) -> Iterable[tuple[str, Gpu]]:
 
 def model(gpu: Gpu) -> str:
     """What GPUs that report the same facts have in common."""
-    return gpu.summary()
+    return f"{gpu.summary()} {gpu.kind[1]}"
 
 
 def link(port: Hca) -> str:

@@ -43,7 +43,7 @@ from preflight.launch.rules import (
 from preflight.launch.rules.groups import groups
 from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
-from preflight.launch.slips import data, program, shell, unfilled
+from preflight.launch.slips import data, program, saving, shell, unfilled
 from preflight.said import leaves, said
 from preflight.said.errors import UsageError
 from preflight.said.redact import without_secrets
@@ -95,6 +95,7 @@ LIVE_RULES = (
     *versions.RULES,
     *variables.LIVE_RULES,
     data.paths_are_on_every_node,
+    *saving.LIVE_RULES,
     *enough.LIVE_RULES,
 )
 

@@ -14,6 +14,7 @@ from preflight.launch.field import Sourced, firm, value_of, written
 from preflight.launch.launchers import logs_in, row_of
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.rules.groups import groups
+from preflight.launch.slips.program import own_port
 from preflight.reach.hosts import fold
 from preflight.said import joined, said
 from preflight.said.errors import FactMissing
@@ -174,8 +175,9 @@ def _owns(node: NodeFacts, address: str) -> bool:
 def port_is_free(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """Nothing listens on the port on rank 0's node, and its kernel does not hand the port out."""
     for plan in files.plans:
-        port, address = plan.master_port, value_of(plan.master_address)
-        if not isinstance(port, Sourced) or not 0 < port.value < 65536 or not plan.may_span_nodes:
+        own, address = own_port(plan, files.programs), value_of(plan.master_address)
+        port = own or plan.master_port
+        if not isinstance(port, Sourced) or not 0 < port.value < 65536 or not (plan.may_span_nodes or own):
             continue
         owner = next((node for node in cluster if address and _owns(node, address)), cluster.at(0))
         if owner is None:

@@ -11,6 +11,7 @@ from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Sourced, Unknown, value_of
 from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, Slurm, fail, warn
 from preflight.launch.reading import trainer
+from preflight.launch.slips.alone import OF_A_TASK, taken_from_slurm
 from preflight.launch.text.marks import Marks, is_firm
 from preflight.launch.text.programs import actor_batches, argument_number
 from preflight.launch.text.shell import REMOTE, Command, Word, is_container
@@ -27,7 +28,6 @@ DOWNLOADS = (
     ("modelscope", "download"),
 )
 FEW_PACKAGES = 3
-OF_A_TASK = re.compile(r"\$\{?(SLURM_(?:NODEID|PROCID|LOCALID))\b")
 OF_OPTIONS = re.compile(r"\"?\$\{?[A-Za-z_]")
 OPTION = re.compile(r"--?[A-Za-z]")
 # Packages of gigabytes, or that are built where they are installed.
@@ -196,6 +196,10 @@ def _reaches(command: Command) -> bool:
 OTHER_SCRIPT = re.compile(r"\.(sh|bash)$|\b(ssh|mpirun|mpiexec|pbsdsh|blaunch|qrsh)\b")
 
 
+def _word(text: str) -> Word:
+    return Word(text, 0)
+
+
 def named_nodes_are_started(files: LaunchFiles) -> Iterable[Finding]:
     """Lightning and its like take the tasks of srun for their ranks: without srun the first waits for the others."""
     for script in files.scripts:
@@ -203,7 +207,7 @@ def named_nodes_are_started(files: LaunchFiles) -> Iterable[Finding]:
         if not isinstance(nodes, Sourced) or nodes.value < 2 or nodes.origin != "written":
             continue
         if any(
-            REMOTE & {word.plain.rpartition("/")[2] for word in (*command.words, *map(_word, command.outer))}
+            REMOTE & {name.rpartition("/")[2] for name in (*(word.plain for word in command.words), *command.outer)}
             for command in script.commands
         ):
             continue
@@ -235,13 +239,11 @@ def _alone(script: ScriptFile, nodes: Sourced[int], texts: Mapping[str, str]) ->
             fix = said("srun bash -c '{command}'", " ".join(script.marks.spelled(word.text) for word in command.words))
             yield fail("every_node_is_started", message, where[0], nodes.where, fix=fix)
             return
+        if counted is None:
+            yield from taken_from_slurm(texts.get(program, ""), program, nodes, where[0], names)
         if counted == nodes.value:
             message = said(
                 "the batch script runs on the first of {value} nodes only, and no srun starts the others", nodes.value
             )
             yield fail("every_node_is_started", message, *where, fix=f"srun {' '.join(names)}")
             return
-
-
-def _word(text: str) -> Word:
-    return Word(text, 0)

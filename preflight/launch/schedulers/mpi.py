@@ -151,4 +151,18 @@ def processes_are_started(plan: Plan) -> Iterable[Finding]:
 
 
 PLAN_RULES = (processes_are_started,)
+NAMING_HOSTS = ("-H", "--hosts", "-hostfile", "--hostfile")
+
+
+def horovodruns(files: LaunchFiles) -> list[tuple[str, ...]]:
+    """The words of each `horovodrun` that starts other hosts: it logs in to them, and looks for an interface of all."""
+    commands = [command for script in files.scripts for command in script.commands]
+    found = [tuple(word.plain for word in command.words) for command in commands]
+    return [
+        words
+        for words in found
+        if words[0].rpartition("/")[2] == "horovodrun" and any(word.partition("=")[0] in NAMING_HOSTS for word in words)
+    ]
+
+
 FILES_RULES = (rank_0_is_on_the_first_host,)

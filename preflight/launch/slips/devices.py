@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding, Where
-from preflight.launch.field import Unknown, firm
+from preflight.launch.field import Unknown, firm, value_of
 from preflight.launch.plan import Plan, fail
 from preflight.launch.slips.source import assigned, method, reached, reads, settings_of, variable
 from preflight.said import said
 
-OWN_NUMBER = re.compile(r"\"?\$\{?(SLURM_LOCALID|LOCAL_RANK|OMPI_COMM_WORLD_LOCAL_RANK)\}?\"?")
+OWN_NUMBERS = "SLURM_LOCALID|OMPI_COMM_WORLD_LOCAL_RANK|LOCAL_RANK"
+OWN_NUMBER = re.compile(rf"\"?\$\{{?({OWN_NUMBERS})\}}?\"?")
 
 
 def of_a_process(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
@@ -65,7 +66,7 @@ def _one_for_all(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
     for node in reached(tree):
         if isinstance(node, ast.Call) and method(node) == "set_device" and node.args:
             given = node.args[0]
-            text = str(given.value) if isinstance(given, ast.Constant) else ""
+            text = str(given.value) if isinstance(given, ast.Constant) else _by_default(plan, tree, given)
             if re.fullmatch(r"(cuda:)?\d+", text):
                 message = said(
                     "{file} takes device {text} in every process, and {count} are started on a node: NCCL stops with "
@@ -78,21 +79,47 @@ def _one_for_all(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
                 yield fail("program_keeps_what_it_is_given", message, Where(file, node.lineno), plan.where, fix=fix)
 
 
+def _by_default(plan: Plan, tree: ast.Module, given: ast.expr) -> str:
+    """The number that ``args.gpu`` has where the option --gpu is not given, "" where it is, or has no default."""
+    if not isinstance(given, ast.Attribute):
+        return ""
+    words = [str(value_of(word) or getattr(word, "expression", "")) for word in plan.arguments]
+    is_replaced = any(
+        isinstance(node, ast.Attribute) and node.attr == given.attr and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(tree)
+    )
+    if is_replaced or given.attr in map(_option, words):
+        return ""
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call) and method(node) == "add_argument"):
+        names = [_option(str(one.value)) for one in call.args if isinstance(one, ast.Constant)]
+        default = next((word.value for word in call.keywords if word.arg == "default"), None)
+        if given.attr in names:
+            return str(default.value) if isinstance(default, ast.Constant) else ""
+    return ""
+
+
+def _option(word: str) -> str:
+    """The name by which argparse keeps what an option says."""
+    return word.partition("=")[0].lstrip("-").replace("-", "_")
+
+
 def _narrowed(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
     """CUDA_VISIBLE_DEVICES=$SLURM_LOCALID leaves a process one device, number 0, and LOCAL_RANK names another."""
     shown = plan.device_ids
     if not isinstance(shown, Unknown) or not OWN_NUMBER.fullmatch(shown.expression):
         return
-    local = {target for target, value in assigned(tree) if reads(value, "LOCAL_RANK")}
+    own = OWN_NUMBERS.split("|")
+    local = {target for target, value in assigned(tree) if any(reads(value, name) for name in own)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and method(node) == "set_device" and node.args:
             given = node.args[0]
-            if reads(given, "LOCAL_RANK") or (isinstance(given, ast.Name) and given.id in local):
+            if any(reads(given, name) for name in own) or (isinstance(given, ast.Name) and given.id in local):
                 message = said(
                     "CUDA_VISIBLE_DEVICES={expression} shows each process one device, as number 0, and {file} takes "
-                    "LOCAL_RANK for its number: invalid device ordinal",
+                    "{number} for its number: invalid device ordinal",
                     shown.expression,
                     file,
+                    next(name for name in own if name in ast.unparse(tree)),
                 )
                 fix = "Leave CUDA_VISIBLE_DEVICES alone: every process sees all devices of its node."
                 yield fail("slurm_tasks_see_their_gpus", message, shown.where, Where(file, node.lineno), fix=fix)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.address import in_brackets, is_ipv6, is_loopback
 from preflight.launch.field import Sourced, firm, value_of
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
-from preflight.launch.slips import devices
+from preflight.launch.slips import devices, saving
 from preflight.launch.slips.source import always, parsed, reached, settings_of, variable
 from preflight.said import said
 
@@ -36,7 +37,7 @@ def program_keeps_what_it_is_given(files: LaunchFiles) -> Iterable[Finding]:
             yield from _own_port(plan, tree, name)
         yield from devices.of_a_process(plan, tree, name)
         yield from _address_in_a_url(plan, tree, name)
-        yield from _saved_by_each_node(plan, tree, name)
+        yield from saving.of_each_node(plan, tree, name)
 
 
 def _meeting_point(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
@@ -75,6 +76,15 @@ def _meeting_point(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]
                 )
 
 
+def own_port(plan: Plan, texts: Mapping[str, str]) -> Sourced[int] | None:
+    """The port that a program sets itself, whatever is exported; under torchrun it is the agent's that counts."""
+    base = os.path.basename(value_of(plan.program) or "")
+    name = next((name for name in texts if os.path.basename(name) == base), "")
+    tree = parsed(texts[name]) if name and not plan.is_opaque and not plan.launcher.has_agent else None
+    held = settings_of(reached(tree), "MASTER_PORT") if tree is not None else ()
+    return next((Sourced(int(text), name, line) for line, text in held if text.isdecimal()), None)
+
+
 def _own_port(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
     """`os.environ["MASTER_PORT"] = "29500"` where another port is exported: that one has no effect."""
     exported = plan.environment.get("MASTER_PORT")
@@ -93,14 +103,12 @@ def _own_port(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
 
 
 def _address_in_a_url(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
-    """f"tcp://{address}:{port}": an IPv6 address needs brackets there."""
+    """An IPv6 address needs brackets in a URL, however a program puts it together."""
     address = plan.master_address
     if not isinstance(address, Sourced) or not is_ipv6(address.value):
         return
-    for node in (node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)):
-        parts = node.values
-        starts = bool(parts) and isinstance(parts[0], ast.Constant) and str(parts[0].value) == "tcp://"
-        if starts and len(parts) > 2 and isinstance(parts[2], ast.Constant) and str(parts[2].value).startswith(":"):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr) and JOINED_URL.match(_pattern(node)):
             message = said(
                 "{file} writes tcp://ADDRESS:PORT, and the address {value} is of IPv6: without brackets its end is "
                 "taken for the port",
@@ -109,54 +117,27 @@ def _address_in_a_url(plan: Plan, tree: ast.Module, file: str) -> Iterable[Findi
             )
             fix = 'tcp://[{...}]:{...}, or init_method="env://"'
             yield fail("master_address_is_an_address", message, Where(file, node.lineno), address.where, fix=fix)
-
-
-def _saved_by_each_node(plan: Plan, tree: ast.Module, file: str) -> Iterable[Finding]:
-    """`if local_rank == 0: torch.save(...)`: one process of every node writes, into one folder where it is shared."""
-    if not plan.spans_nodes:
-        return
-    saving = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _saves(node, set())}
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.If)
-            and _is_first_of_a_node(node.test)
-            and any(_saves(one, saving) for one in node.body)
-        ):
-            message = said(
-                "{file} saves on local rank 0, of every node: in a folder that the nodes share they write and rename "
-                "the same files",
-                file,
-            )
-            fix = "Save on global rank 0 alone: `if dist.get_rank() == 0:`."
-            yield warn("program_keeps_what_it_is_given", message, Where(file, node.lineno), plan.where, fix=fix)
             return
 
 
-SAVING = frozenset({"save", "rename", "replace", "move", "copyfile", "save_pretrained", "save_file"})
-MODULES = frozenset({"torch", "os", "shutil", "safetensors", "model", "checkpointer"})
+HOLE = "{}"
+JOINED_URL = re.compile(r"tcp://\{\}:(\{\}|\d)")
 
 
-def _saves(tree: ast.AST, functions: set[str]) -> bool:
-    """Whether something below writes a checkpoint, or calls a function of the program that does."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return any(
-        (isinstance(call.func, ast.Name) and call.func.id in functions)
-        or (
-            isinstance(call.func, ast.Attribute)
-            and call.func.attr in SAVING
-            and ast.unparse(call.func.value).partition(".")[0] in MODULES
-        )
-        for call in calls
-    )
-
-
-def _is_first_of_a_node(test: ast.expr) -> bool:
-    """``local_rank == 0``, of whatever it is an attribute; not together with another condition."""
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
-        return False
-    right = test.comparators[0]
-    name = ast.unparse(test.left).rpartition(".")[2]
-    return isinstance(right, ast.Constant) and right.value == 0 and name in ("local_rank", "LOCAL_RANK")
+def _pattern(node: ast.expr) -> str:
+    """A text that is put together, with {} for each value: by an f-string, format, % or +."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else HOLE for part in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _pattern(node.left) + _pattern(node.right)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        return re.sub(r"%[sd]", HOLE, _pattern(node.left))
+    is_format = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
+    if is_format and isinstance(node.func.value, ast.Constant):  # type: ignore[attr-defined]
+        return re.sub(r"\{\w*\}", HOLE, str(node.func.value.value))  # type: ignore[attr-defined]
+    return HOLE
 
 
 def urls_have_brackets(files: LaunchFiles) -> Iterable[Finding]:

@@ -53,6 +53,23 @@ def reads(node: ast.expr, name: str) -> bool:
     return variable(node) == name
 
 
+COUNTED_BY_SLURM = frozenset(("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_NTASKS", "SLURM_NPROCS"))
+PLACES_IN_SLURM = ("SLURM_PROCID", "SLURM_NODEID")
+
+
+def counted_by_slurm(text: str) -> str:
+    """SLURM_PROCID or SLURM_NODEID, where a program takes its own number from it and the job's size from Slurm."""
+    tree = parsed(text)
+    named = {_read(node) for node in ast.walk(tree)} if tree is not None else set()
+    return next((name for name in PLACES_IN_SLURM if name in named and named & COUNTED_BY_SLURM), "")
+
+
+def _read(node: ast.AST) -> str:
+    """NAME of ``os.environ["NAME"]`` where it is read; what ``get`` asks for may be unset."""
+    held = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
+    return variable(node) if held else ""
+
+
 def assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     """The names that the program gives to values, with the values."""
     for node in ast.walk(tree):

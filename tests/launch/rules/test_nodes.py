@@ -178,6 +178,21 @@ def test_a_port_of_one_node_alone_is_not_looked_up():
     assert "master_port_is_free" not in rules({"n.sh": torchrun(nodes=1)}, cluster(1, listening=(29500,)))
 
 
+@pytest.mark.parametrize(("listening", "is_told"), [(29500, True), (29501, False)])
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_port_that_a_program_sets_itself_is_the_one_to_be_free(listening, is_told, count):
+    """Whatever is exported has no effect."""
+    program = (
+        "import os\nos.environ['MASTER_PORT'] = '29500'\nimport torch.multiprocessing as mp\nmp.spawn(f, nprocs=8)\n"
+    )
+    texts = {"run.sh": "export MASTER_ADDR=10.0.0.1 MASTER_PORT=29501\npython train.py\n", "train.py": program}
+    found = judged(texts, cluster(count, listening=(listening,)))
+    busy = [one for one in found if one.check == "launch.master_port_is_free"]
+    assert [(one.nodes, [(where.file, where.line) for where in one.where]) for one in busy] == (
+        [(("node1",), [("train.py", 2)])] * is_told
+    )
+
+
 @pytest.mark.parametrize(("low", "high"), [(29500, 29500), (20000, 30000), (29501, 30000), (20000, 29499)])
 def test_a_port_that_the_kernel_of_the_node_hands_out_is_warned_of(low, high):
     """Its own range counts, both ends of it too; the fix is a port outside of it."""

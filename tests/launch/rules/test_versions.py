@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
+from preflight.node.sources.metadata import installed
 from tests.launch.nodes import cluster_of, node
 from tests.launch.samples import judged
 
@@ -19,8 +23,16 @@ LIGHTNING = "import lightning as L\ntrainer = L.Trainer(devices=4, num_nodes=2{}
 
 
 def named(texts, package, *versions):
-    """The nodes that are named for a version."""
-    held = cluster_of(*(node(index, packages={package: version}) for index, version in enumerate(versions)))
+    """The nodes that are named for a version, as their site-packages tell it."""
+    nodes = []
+    for index, version in enumerate(versions):
+        with tempfile.TemporaryDirectory() as site:
+            folder = Path(site) / f"{package.replace('-', '_')}-{version}.dist-info"
+            folder.mkdir()
+            (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n\n")
+            held = {name: found for name, (found, _) in installed([site]).items()}
+        nodes.append(node(index, packages=held))
+    held = cluster_of(*nodes)
     return [one.nodes for one in judged(texts, held) if one.check == "launch.versions_start_the_job"]
 
 

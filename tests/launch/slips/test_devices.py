@@ -36,10 +36,31 @@ def test_a_constant_device_is_told_where_several_processes_start(program, count,
     assert rules == ["program_keeps_what_it_is_given"] * is_told
 
 
+OPTION = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--gpu-id', type=int, default={})\n"
+TAKEN = "args = p.parse_args()\n{}torch.cuda.set_device(args.gpu_id)"
+
+
+@pytest.mark.parametrize(
+    ("default", "replaced", "words", "is_told"),
+    [
+        ("3", "", "", True),
+        ("3", "", " --gpu-id=$LOCAL_RANK", False),
+        ("3", "", " --gpu_id 1", False),
+        ("3", "args.gpu_id = int(os.environ['LOCAL_RANK'])\n", "", False),
+        ("None", "", "", False),
+    ],
+)
+def test_a_default_of_an_option_is_a_constant_where_the_option_is_not_given(default, replaced, words, is_told):
+    """Left from the day when one GPU was free."""
+    start = ONE_NODE.format(2).replace("train.py", f"train.py{words}")
+    assert ("program_keeps_what_it_is_given" in told(start, OPTION.format(default) + TAKEN.format(replaced))) is is_told
+
+
 @pytest.mark.parametrize(
     ("shown", "device", "is_told"),
     [
         ("CUDA_VISIBLE_DEVICES=$SLURM_LOCALID ", "int(os.environ['LOCAL_RANK'])", True),
+        ("CUDA_VISIBLE_DEVICES=$SLURM_LOCALID ", "int(os.environ['SLURM_LOCALID'])", True),
         ("CUDA_VISIBLE_DEVICES=$SLURM_LOCALID ", "0", False),
         ("", "int(os.environ['LOCAL_RANK'])", False),
     ],

@@ -37,6 +37,28 @@ def test_a_constant_in_the_place_of_what_is_given_is_told(program, wanted):
     assert told(program) == wanted
 
 
+@pytest.mark.parametrize(
+    ("url", "is_told"),
+    [
+        ("f'tcp://{a}:{p}'", True),
+        ("'tcp://' + a + ':' + p", True),
+        ("'tcp://{}:{}'.format(a, p)", True),
+        ("'tcp://%s:%d' % (a, p)", True),
+        ("'tcp://{host}:29500'.format(host=a)", True),
+        ("f'tcp://[{a}]:{p}'", False),
+        ("'tcp://' + '[' + a + ']:' + p", False),
+        ("'env://'", False),
+    ],
+)
+@pytest.mark.parametrize(("address", "is_ipv6"), [("fd00::1", True), ("10.0.0.1", False)])
+def test_an_ipv6_address_has_brackets_however_the_url_is_made(url, is_told, address, is_ipv6):
+    """torch takes what is behind the first colon for the port."""
+    start = START.format(2).replace("10.0.0.1", address)
+    found, _ = check_texts({"a.sh": start, "train.py": f"dist.init_process_group(init_method={url})\n"})
+    of_program = [one for one in found if any(where.file == "train.py" and where.line == 1 for where in one.where)]
+    assert ("launch.master_address_is_an_address" in {one.check for one in of_program}) is (is_told and is_ipv6)
+
+
 def test_on_one_node_the_rank_is_a_device():
     """And rank 0 is at home; its port is the agent's all the same."""
     assert told("torch.cuda.set_device(dist.get_rank())", nodes=1) == 0

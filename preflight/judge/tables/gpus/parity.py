@@ -15,10 +15,10 @@ def of_all(node: NodeFacts, field: str, fact: str, *, unit: str = "") -> str:
     for gpu in node.gpu.readable():
         value = getattr(gpu.status, field)
         if isinstance(value, Missing) and value.kind == "absent":
-            lacking[gpu.name] = said("GPU {index} does not report it, as others of its model do", gpu.index)
+            lacking[gpu.kind] = said("GPU {index} does not report it, as others of its model do", gpu.index)
         else:
             found.append(present(value, said("{fact} of GPU {index}", fact, gpu.index)))
-    reported = {gpu.name for gpu in node.gpu.readable() if not isinstance(getattr(gpu.status, field), Missing)}
+    reported = {gpu.kind for gpu in node.gpu.readable() if not isinstance(getattr(gpu.status, field), Missing)}
     for name, reason in lacking.items():
         if name in reported:
             raise FactMissing(fact, reason)

@@ -11,6 +11,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import NO_RATE, Interface, Network
 from preflight.facts.value import Missing
+from preflight.knowledge.interfaces import SLINGSHOT
 from preflight.said import said
 from preflight.said.errors import Blame, FactMissing
 
@@ -97,10 +98,13 @@ def _has_another(network: SubNetwork, own: set[str], node: NodeFacts, cluster: C
 
 
 def in_one_subnet(interfaces: Iterable[Interface]) -> dict[str, list[str]]:
-    """Subnet -> the interfaces that have an IPv4 address in it, where there are several."""
+    """Subnet -> the interfaces that have an IPv4 address in it, where there are several.
+
+    The ports of Slingshot have one network on every node, with a route of its own for each.
+    """
     found: dict[str, list[str]] = {}
     for interface in interfaces:
-        if not interface.is_loopback:
+        if not interface.is_loopback and not SLINGSHOT.fullmatch(interface.name):
             try:
                 interface.address("inet")
             except FactMissing:

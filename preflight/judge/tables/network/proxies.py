@@ -9,13 +9,17 @@ from typing import NamedTuple
 
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
+from preflight.knowledge.versions import is_within
 from preflight.said import said
 from preflight.said.errors import FactMissing
 
 NAMES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 # gRPC reads these, and no other spelling: https://github.com/grpc/grpc/blob/master/doc/environment_variables.md
 OF_GRPC = ("grpc_proxy", "https_proxy", "http_proxy")
-USERS_OF_GRPC = ("ray", "etcd3", "grpcio")
+USERS_OF_GRPC = ("etcd3", "grpcio")
+# Ray's processes take no proxy (ray-project/ray#6744), its client since ray-project/ray#40490.
+OLD_CLIENT = "<2.9"
+OF_CLIENT = "ray://"
 MOST_NAMED = 4
 
 
@@ -61,12 +65,29 @@ def caught(no_proxy: str, node: NodeFacts, cluster: Cluster) -> str:
 
 def caught_by_grpc(node: NodeFacts, cluster: Cluster) -> str:
     """The same for gRPC, which reads no capitals and no wildcards; "" where it uses no proxy, or nothing uses it."""
-    uses = any(name in node.software.packages for name in USERS_OF_GRPC)
+    uses = any(name in node.software.packages for name in USERS_OF_GRPC) or _has_old_client(node)
     if not uses or not any(node.value(name) for name in OF_GRPC):
         return ""
+    return caught(_excepted_by_grpc(node), node, cluster)
+
+
+def _has_old_client(node: NodeFacts) -> bool:
+    return is_within(node.software.packages.get("ray", ""), OLD_CLIENT)
+
+
+def _excepted_by_grpc(node: NodeFacts) -> str:
     excepted = node.value("no_grpc_proxy") or node.value("no_proxy")
-    plain = [entry.strip() for entry in excepted.split(",") if "*" not in entry]
-    return caught(",".join(plain), node, cluster)
+    return ",".join(entry.strip() for entry in excepted.split(",") if "*" not in entry)
+
+
+def of_ray_client(node: NodeFacts) -> str:
+    """The head that Ray's client looks for through the proxy, as RAY_ADDRESS names it; "" where it takes none."""
+    address = node.value("RAY_ADDRESS")
+    if not address.startswith(OF_CLIENT) or not _has_old_client(node):
+        return ""
+    host = address.removeprefix(OF_CLIENT).rpartition(":")[0].strip("[]")
+    taken = any(node.value(name) for name in OF_GRPC) and not excepts(_excepted_by_grpc(node), [host])
+    return host if taken else ""
 
 
 def excepts(no_proxy: str, names: Iterable[str]) -> bool:

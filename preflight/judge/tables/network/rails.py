@@ -15,12 +15,12 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import Interface
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.value import Missing
+from preflight.knowledge.interfaces import SLINGSHOT
 from preflight.reach.hosts import fold
 from preflight.said import said
 from preflight.said.errors import Blame, BlockedBy, NotApplicable
 
 ABSENT, NO_LINK, NO_ADDRESS, IN_USE = "is not there", "has no link", "has no address", "is in use"
-SLINGSHOT = re.compile(r"hsn\d+")
 
 
 def differing(cluster: Cluster) -> list[Blame]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import Interface, Network, is_loopback
+from preflight.knowledge.interfaces import kind
 from preflight.reach.hosts import fold
 from preflight.said import joined, said
 from preflight.said.errors import Blame, FactMissing, NotApplicable
@@ -91,7 +92,31 @@ def of_mpi(cluster: Cluster) -> list[Blame]:
     words = [said("{name} has {address} on each", name, address) for name, (address, _) in bridges.items()]
     message = said("Open MPI connects over every interface, and {words}: a peer's is its own", joined(words, ", "))
     fix = said("`export {variable}=lo,{names}` where mpirun is called", MPI_CHOICE[1], ",".join(bridges))
-    return [Blame(message, nodes=nodes, fix=fix)]
+    is_sure = any(_calls_mpi(node) for node in cluster) and not any(map(_has_verbs, cluster))
+    return [Blame(message, nodes=nodes, fix=fix, is_advisory=not is_sure)]
+
+
+CALLING_MPI = ("horovod", "mpi4py")
+
+
+def _calls_mpi(node: NodeFacts) -> bool:
+    """Whether mpirun starts what joins MPI's own network, and does not only want to be started on every node."""
+    try:
+        return _runs_mpi(node) and "mpirun" in node.trust.programs and _has_any(node, CALLING_MPI)
+    except FactMissing:
+        return False
+
+
+def _has_any(node: NodeFacts, packages: Iterable[str]) -> bool:
+    return any(name in node.software.packages for name in packages)
+
+
+def _has_verbs(node: NodeFacts) -> bool:
+    """Whether Open MPI may have UCX carry the data, which takes no bridge."""
+    try:
+        return bool(node.rdma.active_ports())
+    except FactMissing:
+        return False
 
 
 def _runs_mpi(node: NodeFacts) -> bool:
@@ -119,8 +144,19 @@ def without_common_name(cluster: Cluster) -> list[Blame]:
     for node, held in names.items():
         groups.setdefault(", ".join(sorted(held)) or "none", []).append(node)
     words = [said("{names} on {nodes}", held, fold(nodes)) for held, nodes in groups.items()]
-    return [Blame(said("no interface has one name on all nodes: {words}", joined(words)), nodes=list(names))]
+    message = said("no interface has one name on all nodes: {words}", joined(words))
+    return [Blame(message, nodes=list(names), is_advisory=not _by_horovodrun(cluster.first))]
+
+
+def _by_horovodrun(first: NodeFacts) -> bool:
+    """Whether a launch file has horovodrun look for the interface."""
+    try:
+        return "HOROVOD_GLOO_IFACE" in first.trust.unset
+    except FactMissing:
+        return False
 
 
 def _usable(network: Network) -> set[str]:
-    return {one.name for one in network.interfaces if not one.is_loopback and one.is_up and one.families()}
+    """Those that may lead to another machine: horovodrun tries what it finds."""
+    used = [one for one in network.interfaces if not one.is_loopback and one.is_up and one.families()]
+    return {one.name for one in used if not ((row := kind(one.name)) and row.is_home)}

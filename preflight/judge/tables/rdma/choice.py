@@ -190,6 +190,24 @@ def _without_gpudirect(node: NodeFacts) -> str:
     return "neither nvidia_peermem nor dma-buf: adapters cannot reach the GPUs' memory" if way == "none" else ""
 
 
+STAGED_GBPS = 800.0  # what all adapters of a node carry where the host's memory, in between, carries a tenth of it
+
+
+def _carries(node: NodeFacts) -> float:
+    rates = (hca.port.rate_gbps for hca in node.active_hcas())
+    return sum(rate for rate in rates if not isinstance(rate, Missing))
+
+
+def _stops_a_fabric(node: NodeFacts) -> str:
+    words = _under_another_name(node)
+    return words if _carries(node) >= STAGED_GBPS else ""
+
+
+def _slows_few_adapters(node: NodeFacts) -> str:
+    words = _under_another_name(node)
+    return words if _carries(node) < STAGED_GBPS else ""
+
+
 def _under_another_name(node: NodeFacts) -> str:
     """A module that is loaded, where NCCL looks for it by the name of its predecessor, and takes it for absent."""
     if not node.gpu.readable():
@@ -213,4 +231,7 @@ def _under_another_name(node: NodeFacts) -> str:
 # Rows about a node as a whole; an empty fix is the check's own.
 DEVICE_INITIATED = (Fault("MTU of device-initiated traffic", _device_initiated, "", "NVIDIA/nccl#1957"),)
 GPUDIRECT = (Fault("GPUDirect RDMA", _without_gpudirect, "", "NVIDIA/nccl#1343"),)
-UNDER_ANOTHER_NAME = (Fault("name of the peer memory", _under_another_name, "", "NVIDIA/nccl#1676"),)
+UNDER_ANOTHER_NAME = (
+    Fault("name of the peer memory", _stops_a_fabric, "", "NVIDIA/nccl#1676"),
+    Fault("name of the peer memory", _slows_few_adapters, "", "NVIDIA/nccl#1676", is_advisory=True),
+)

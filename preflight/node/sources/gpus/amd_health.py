@@ -135,7 +135,9 @@ def word(value: Any, name: str) -> TextOrMissing:
 def of_static(record: dict[str, Any]) -> dict[str, Any]:
     """Facts of GpuStatus that `amd-smi static` tells."""
     limit = record.get("limit", {})
-    power = at(limit, "socket_power") if at(limit, "socket_power") != "N/A" else at(limit, "ppt0", "socket_power_limit")
+    # current_power: of ROCm 6.0; ppt0: of ROCm 7.
+    told = (at(limit, "socket_power"), at(limit, "current_power"), at(limit, "ppt0", "socket_power_limit"))
+    power = next((value for value in told if value != "N/A"), "N/A")
     blocks = at(record, "ras", "ecc_block_state")
     states = {name: str(state) for name, state in blocks.items()} if isinstance(blocks, dict) else {}
     if isinstance(blocks, list):

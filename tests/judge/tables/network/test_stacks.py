@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from preflight.facts.subjects.network import Network
+from preflight.job.collect.trust import called
+from preflight.job.options.launch import with_files
+from preflight.job.options.options import Options
 from preflight.judge.ledger.findings import Verdict
 from preflight.judge.tables.network import stacks
+from preflight.launch.read import read_files
 from preflight.testing import healthy
 from tests.checks.samples import judge, with_interface
+from tests.lab.network import ip
 
 ASKED = """
 import json
@@ -82,6 +89,57 @@ def test_the_bridge_of_docker_is_read_from_the_kernel(lab_is_possible):
 
 
 @pytest.mark.lab
+@pytest.mark.parametrize(("package", "verdict"), [("horovod", Verdict.FAIL), ("torch", Verdict.WARN)])
+def test_the_bridge_of_docker_stops_what_mpirun_starts(package, verdict, lab_is_possible):
+    """A program that calls MPI; torch wants to be started, and joins by itself."""
+    run = in_namespaces(*DOCKER, package=package)
+    told = {"programs": {"mpirun": "/usr/bin/mpirun"}, "unset": (stacks.MPI_CHOICE[1],)}
+    run = replace(run, missing={}).broken("node1", "trust", **told)
+    found = judge("network.mpi_takes_no_bridge_of_every_machine", run)
+    assert {one.verdict for one in found} - {Verdict.PASS} == {verdict}
+
+
+SUM = """
+import ctypes
+mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
+mpi.MPI_Init(None, None)
+world, double, add = (
+    ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(mpi, f"ompi_mpi_{name}")))
+    for name in ("comm_world", "double", "op_sum")
+)
+rank = ctypes.c_int()
+mpi.MPI_Comm_rank(world, ctypes.byref(rank))
+one, all_of_them = (ctypes.c_double * 4096)(*[rank.value + 1.0] * 4096), (ctypes.c_double * 4096)()
+mpi.MPI_Allreduce(one, all_of_them, 4096, double, add, world)
+print("sum", all_of_them[0], flush=True)
+mpi.MPI_Finalize()
+"""
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="no Open MPI here")
+def test_the_command_of_the_finding_ends_the_hang_of_open_mpi(make_lab):
+    """A sum over two hosts that have docker0 each: it hangs, and is right with the variable that the finding names."""
+    run = healthy()
+    for number, name in enumerate(run.names, 1):
+        run = with_interface(run, name, "docker0", "172.17.0.1").broken(name, "identity", boot_id=f"boot {number}")
+        run = run.broken(name, "software", packages={"horovod": "0.28.1"})
+    (told,) = [one for one in judge("network.mpi_takes_no_bridge_of_every_machine", run) if one.fix]
+    words = told.fix.partition("export ")[2].partition("`")[0]
+
+    lab = make_lab(2)
+    for host in (lab["node1"], lab["node2"]):
+        ip(host.space, ["link add docker0 type bridge", "addr add 172.17.0.1/16 dev docker0", "link set docker0 up"])
+        host.write_file("/tmp/sum.py", SUM)
+    hosts = ",".join(f"{lab[name].address}:1" for name in ("node1", "node2"))
+    line = f"mpirun --allow-run-as-root --mca pml ob1 --mca btl tcp,self -np 2 --host {hosts} python3 /tmp/sum.py"
+    hung = lab["node1"].run(["sh", "-c", line], timeout_s=30)
+    well = lab["node1"].run(["sh", "-c", f"export {words} && {line}"], timeout_s=60)
+    assert (hung.returncode, "sum" in hung.stdout) == (124, False), hung
+    assert (well.returncode, well.stdout.count("sum 3.0")) == (0, 2), well
+
+
+@pytest.mark.lab
 def test_names_that_differ_are_read_from_the_kernel(lab_is_possible):
     """enp4s0 where the others have eth0; the name of the second card is everyone's until it is gone."""
     check = "network.horovod_finds_an_interface_of_one_name"
@@ -90,3 +148,19 @@ def test_names_that_differ_are_read_from_the_kernel(lab_is_possible):
     assert nodes == ("node1", "node2", "node3")
     assert "enp4s0" in message
     assert told(check, in_namespaces(package="horovod", renamed=("node2",))) == []
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("words", "verdict"), [("", Verdict.FAIL), ("--network-interfaces eth0,enp4s0 ", Verdict.WARN)]
+)
+def test_horovodrun_of_a_launch_file_is_known(words, verdict, tmp_path, lab_is_possible):
+    """It stops where it has to find the interface itself; a bridge that all machines have is none."""
+    (tmp_path / "start.sh").write_text(f"horovodrun -np 16 -H node1:8,node2:8 {words}python train.py\n")
+    read = with_files(Options(), read_files([str(tmp_path / "start.sh")]), launcher=None)
+    asked = called(read)
+    assert (read.needs_trust, asked["launchers"]) == (True, ["horovodrun"])
+    run = in_namespaces("ip link del wlan0", *DOCKER, package="horovod", renamed=("node2",))
+    run = replace(run, missing={}).broken("node1", "trust", unset=tuple(asked["variables"]))
+    found = judge("network.horovod_finds_an_interface_of_one_name", run)
+    assert {one.verdict for one in found} - {Verdict.PASS} == {verdict}
