@@ -130,7 +130,7 @@ def test_the_unit_tests_have_a_worker_more_than_processors():
     """Few of them wait, and each worker has to collect them all once more."""
     unit = config(markexpr="unit")
     workers.choose(unit)
-    assert unit.option.numprocesses == min(len(os.sched_getaffinity(0)) + 1, workers.MOST_WORKERS)
+    assert unit.option.numprocesses == min(len(os.sched_getaffinity(0)), workers.MOST_WORKERS)
 
 
 def test_a_file_is_left_unread_only_where_it_holds_no_unit_test():

@@ -50,8 +50,8 @@ def choose(config: pytest.Config) -> None:
     judges_hosts = config.pluginmanager.hasplugin("preflight-checking")
     if is_part or is_watched or judges_hosts or not can_have_own_network():
         return
-    # Two more than cores: tests of the lab wait half of their time. Those of unit do not, and a worker costs a start.
-    more = 1 if kinds.is_about_units(option.markexpr) else 2
+    # Two more than cores: tests of the lab wait half of their time. Those of unit never do, and a worker costs a start.
+    more = 0 if kinds.is_about_units(option.markexpr) else 2
     option.numprocesses = min(len(os.sched_getaffinity(0)) + more, MOST_WORKERS)
     option.tx = ["popen"] * option.numprocesses
     option.dist = "load"
