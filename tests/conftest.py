@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests import kinds, patience, scratch, second_try, workers
+from tests import forked, kinds, patience, scratch, second_try, workers
 from tests.bench import fault_table
 from tests.forks import Forks
 from tests.lab.fixtures import lab3, lab_is_possible, make_lab
@@ -87,6 +87,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker("long")
     if hasattr(config, "workerinput"):
         items[:] = kinds.in_order(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run tests that take a moment each in forks, one a core."""
+    if workers.FORKS not in session.config.stash or session.testsfailed:
+        return None
+    forked.run(session, session.config.stash[workers.FORKS], workers.enter_own_network)
+    return True
 
 
 @pytest.hookimpl(wrapper=True)

@@ -39,6 +39,7 @@ PROCESSES = (
     "tests/run/test_turns.py",
     "tests/test_docs.py",
     "tests/test_figures.py",
+    "tests/test_forked.py",
     "tests/test_hooks.py",
     "tests/run/suite/test_plugin.py",
     "tests/test_scratch.py",

@@ -110,6 +110,7 @@ def config(**changes):
     option = SimpleNamespace(**given)
     return SimpleNamespace(
         option=option,
+        stash=pytest.Stash(),
         args_source=given["source"],
         getoption=lambda name, default: getattr(option, name, default),
         pluginmanager=SimpleNamespace(hasplugin=given["plugins"].__contains__),
@@ -126,11 +127,12 @@ def test_the_whole_suite_has_workers():
 
 
 @pytest.mark.skipif(not workers.can_have_own_network(), reason="a network namespace needs root")
-def test_the_unit_tests_have_a_worker_more_than_processors():
-    """Few of them wait, and each worker has to collect them all once more."""
+def test_the_unit_tests_have_a_fork_a_core():
+    """Each of them takes less time than a worker takes to tell of it."""
     unit = config(markexpr="unit")
     workers.choose(unit)
-    assert unit.option.numprocesses == min(len(os.sched_getaffinity(0)), workers.MOST_WORKERS)
+    assert unit.stash[workers.FORKS] == min(len(os.sched_getaffinity(0)), workers.MOST_WORKERS)
+    assert not unit.option.numprocesses
 
 
 def test_a_file_is_left_unread_only_where_it_holds_no_unit_test():
@@ -161,6 +163,7 @@ def test_there_are_no_workers_where_they_would_be_in_the_way(words):
     asked = config(**words)
     workers.choose(asked)
     assert not asked.option.numprocesses
+    assert workers.FORKS not in asked.stash
     assert asked.option.dist == "no"
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests import kinds
+from tests import forked, kinds
 
 MOST_WORKERS = 6
 ONE_BY_ONE = ("tests/e2e/", "tests/field/", "tests/lab/")  # where each test takes seconds
@@ -34,14 +34,14 @@ TOGETHER = (
     "tests/e2e/test_slurm.py",
     "tests/e2e/test_slurm_jobs.py",
 )
-MOMENT_SECONDS = 0.1
+FORKS = pytest.StashKey[int]()  # how many run the tests, where no workers do
 CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS = 0x8914
 IFF_UP = 0x1
 
 
 def choose(config: pytest.Config) -> None:
-    """Take workers for a run of the whole suite, unless the command line says what they would be in the way of."""
+    """Take workers for a run of the whole suite, forks for its short tests, unless the command line says otherwise."""
     option = config.option
     if getattr(option, "numprocesses", 0) is not None:  # it was said, or pytest-xdist is not here
         return
@@ -50,9 +50,11 @@ def choose(config: pytest.Config) -> None:
     judges_hosts = config.pluginmanager.hasplugin("preflight-checking")
     if is_part or is_watched or judges_hosts or not can_have_own_network():
         return
-    # Two more than cores: tests of the lab wait half of their time. Those of unit never do, and a worker costs a start.
-    more = 0 if kinds.is_about_units(option.markexpr) else 2
-    option.numprocesses = min(len(os.sched_getaffinity(0)) + more, MOST_WORKERS)
+    cores = len(os.sched_getaffinity(0))
+    if kinds.is_about_units(option.markexpr):  # what takes a moment each would be told of for longer than it runs
+        config.stash[FORKS] = min(cores, MOST_WORKERS)
+        return
+    option.numprocesses = min(cores + 2, MOST_WORKERS)  # tests of the lab wait half of their time
     option.tx = ["popen"] * option.numprocesses
     option.dist = "load"
 
@@ -119,7 +121,11 @@ def say_less(config: pytest.Config) -> None:
 
     def sendevent(name: str, **words: Any) -> None:
         told = words.get("data", {}) if name == "testreport" else {}
-        if told.get("when") in (None, "call") or told["outcome"] != "passed" or told["duration"] > MOMENT_SECONDS:
+        if (
+            told.get("when") in (None, "call")
+            or told["outcome"] != "passed"
+            or told["duration"] > forked.MOMENT_SECONDS
+        ):
             send(name, **words)
 
     worker.sendevent = sendevent

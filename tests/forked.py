@@ -1,0 +1,133 @@
+"""How do the tests that take a moment each run on all cores? In forks of the process that has collected them.
+
+pytest-xdist collects once in each worker and sends four messages for each test, which takes longer than these tests do.
+Here forks take one file after the other and tell of all its tests at once. `choose` says when; a conftest calls `run`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+
+MOMENT_SECONDS = 0.1
+TICKET_BYTES = 4
+LENGTH_BYTES = 8
+
+
+def says_little(report: Any) -> bool:
+    """What came before or after a test, went well and took no time: two thirds of all reports."""
+    return bool(report.when != "call" and report.outcome == "passed" and report.duration < MOMENT_SECONDS)
+
+
+class Recorder:
+    """A plugin that keeps what is reported of tests."""
+
+    def __init__(self) -> None:
+        self.reports: list[Any] = []
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Keep it, unless it says little."""
+        if not says_little(report):
+            self.reports.append(report)
+
+
+def run(session: pytest.Session, forks: int, begin: Callable[[], None]) -> None:
+    """Run all tests of a session; `begin` is called in each fork. Raises RuntimeError where a fork was killed."""
+    files = [list(items) for _, items in groupby(session.items, key=lambda item: item.path)]
+    tickets, written = os.pipe()
+    os.write(written, b"".join(number.to_bytes(TICKET_BYTES, "big") for number in range(len(files))))
+    os.close(written)
+    children: dict[int, int] = {}  # what it says -> its pid
+    for _ in range(min(forks, len(files))):
+        said, saying = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(said)
+            _play(session.config, files, tickets, saying, begin)
+        os.close(saying)
+        children[said] = pid
+    os.close(tickets)
+    try:
+        _listen(session, files, children)
+    finally:
+        for said, pid in children.items():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(said)
+
+
+def _play(
+    config: pytest.Config, files: Sequence[Sequence[pytest.Item]], tickets: int, saying: int, begin: Callable[[], None]
+) -> None:
+    """What a fork does until no file is left; it does not come back."""
+    code = 1
+    try:
+        begin()
+        plugins, recorder = config.pluginmanager, Recorder()
+        capture: Any = plugins.get_plugin("capturemanager")
+        capture.stop_global_capturing()  # its files would be those of the other forks too
+        capture.start_global_capturing()
+        plugins.unregister(name="terminalreporter")
+        plugins.register(recorder)
+        numbers = _numbers(tickets)
+        number = next(numbers, None)
+        while number is not None:
+            following = next(numbers, None)
+            items = [*files[number], *(files[following][:1] if following is not None else ())]
+            for place in range(len(files[number])):
+                later = items[place + 1] if place + 1 < len(items) else None
+                config.hook.pytest_runtest_protocol(item=items[place], nextitem=later)
+            told = [config.hook.pytest_report_to_serializable(config=config, report=one) for one in recorder.reports]
+            recorder.reports.clear()
+            message = json.dumps([number, told]).encode()
+            _write(saying, len(message).to_bytes(LENGTH_BYTES, "big") + message)
+            number = following
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _numbers(tickets: int) -> Iterator[int]:
+    """The files that are left, each for one fork alone."""
+    while ticket := os.read(tickets, TICKET_BYTES):
+        yield int.from_bytes(ticket, "big")
+
+
+def _write(descriptor: int, text: bytes) -> None:
+    while text:
+        text = text[os.write(descriptor, text) :]
+
+
+def _listen(session: pytest.Session, files: Sequence[Sequence[pytest.Item]], children: dict[int, int]) -> None:
+    """Report what forks say, file by file, until all have ended. Raises what pytest raises after enough failures."""
+    config, buffers = session.config, dict.fromkeys(children, b"")
+    while children:
+        for said in select.select(list(children), [], [])[0]:
+            piece = os.read(said, 1 << 16)
+            buffers[said] += piece
+            while len(buffers[said]) >= LENGTH_BYTES:
+                end = LENGTH_BYTES + int.from_bytes(buffers[said][:LENGTH_BYTES], "big")
+                if len(buffers[said]) < end:
+                    break
+                number, told = json.loads(buffers[said][LENGTH_BYTES:end])
+                buffers[said] = buffers[said][end:]
+                first = files[number][0]
+                config.hook.pytest_runtest_logstart(nodeid=first.nodeid, location=first.location)
+                for data in told:
+                    report = config.hook.pytest_report_from_serializable(config=config, data=data)
+                    config.hook.pytest_runtest_logreport(report=report)
+                if session.shouldfail:
+                    raise session.Failed(session.shouldfail)
+            if not piece:
+                _, status = os.waitpid(children.pop(said), 0)
+                os.close(said)
+                if status:
+                    raise RuntimeError(f"a process that ran tests ended with {os.waitstatus_to_exitcode(status)}")
