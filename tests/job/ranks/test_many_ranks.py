@@ -7,6 +7,7 @@ import pytest
 from preflight.job.ranks.bench.settings import MIB
 from preflight.job.start.words import PEER_IS_GONE
 
+pytestmark = pytest.mark.exclusive  # so many ranks leave nothing of the machine to others
 RANKS = 64
 TENTH = {"join_seconds": 3, "wait_seconds": 4.5}
 # Every rank sends to every other one, half of them at once: rank r to rank r + d in round d.
