@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
@@ -11,23 +12,7 @@ from .spaces import ENVIRONMENT, LabError
 PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PORT = 6379
 START = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
-# Ray takes a second to import: one process asks until so many nodes are there, or the time is over.
-AWAIT = """
-import sys, time
-import ray
-wanted, end = int(sys.argv[1]), time.monotonic() + float(sys.argv[2])
-while not ray.is_initialized():
-    try:
-        ray.init("auto", log_to_driver=False, logging_level="ERROR")
-    except (ConnectionError, RuntimeError):
-        if time.monotonic() > end:
-            raise
-        time.sleep(0.3)
-while (found := sum(node["Alive"] for node in ray.nodes())) != wanted and time.monotonic() < end:
-    time.sleep(0.1)
-print(found)
-"""
-AWAITED_SECONDS = 60
+COUNT = "import ray; ray.init('auto', log_to_driver=False); print(sum(node['Alive'] for node in ray.nodes()))"
 # What is Ray's own on a host: its processes, its workers, which wait for the next task, its files, and the ports of all
 # of these, which change; a port of ours goes with its process, which is none of them.
 OF_RAY = ("ray::", "/ray/", "/tmp/ray", "plasma", "raylet", "listening on tcp")
@@ -94,10 +79,11 @@ class RayLab:
 
     def await_nodes(self, count: int) -> None:
         """Wait until Ray counts so many nodes."""
-        words = [sys.executable, "-c", AWAIT, str(count), str(AWAITED_SECONDS)]
-        told = self.head.run(words, timeout_s=2 * AWAITED_SECONDS)
-        if told.stdout.strip() != str(count):
-            raise LabError(f"Ray counts {told.stdout.strip() or 'no'} nodes, wanted {count}: {told.stderr[-500:]}")
+        end = time.monotonic() + 60
+        while (found := self.head.run([sys.executable, "-c", COUNT]).stdout.strip()) != str(count):
+            if time.monotonic() > end:
+                raise LabError(f"Ray counts {found or 'no'} nodes, wanted {count}")
+            time.sleep(0.3)
 
     def command(self, argv: Sequence[str]) -> list[str]:
         """The argv that runs a command on the head."""
