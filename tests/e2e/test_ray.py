@@ -20,6 +20,8 @@ from tests.lab import ray
 from tests.lab.fixtures import needs_lab
 from tests.lab.lab import Lab
 
+# A busy machine makes slow paths, and Ray's workers start Python on every node within the time of a stage.
+pytestmark = pytest.mark.exclusive
 GIVEN = "5,7"  # the devices that `ray start` was told on node2
 ACTORS = """
 import os, ray, sys, threading, time
@@ -74,7 +76,6 @@ def left_since(cluster, before):
         time.sleep(0.2)
 
 
-@pytest.mark.exclusive  # a busy machine makes slow paths
 def test_a_healthy_cluster_is_go_and_its_jobs_go_on(cluster):
     """Checks, bench and training beside actors of another job on every node, which hold all CPUs that Ray counts."""
     before = cluster.lab.residue()
@@ -133,7 +134,6 @@ def test_a_killed_controller_leaves_nothing(cluster, moment):
     assert left_since(cluster, before) == []
 
 
-@pytest.mark.exclusive  # Python starts on three nodes within the time of a stage
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_the_example_trains_behind_go_and_never_behind_no_go(cluster, is_whole):
     """Its exit code is preflight's, and no actor was started."""
