@@ -1,7 +1,7 @@
 """How do the tests that take a moment each run on all cores? In forks of the process that has collected them.
 
 pytest-xdist collects once in each worker and sends four messages for each test, which takes longer than these tests do.
-Here forks take one file after the other and tell of all its tests at once. `choose` says when; a conftest calls `run`.
+Here forks take one file after the other and tell of all its tests at once. `workers.choose` says when, and conftest.py calls `run`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ LENGTH_BYTES = 8
 DONE = bytes(LENGTH_BYTES)  # a message of no length: no file is left
 
 
-def says_little(report: Any) -> bool:
+def says_little(when: str, outcome: str, duration: float) -> bool:
     """What came before or after a test, went well and took no time: two thirds of all reports."""
-    return bool(report.when != "call" and report.outcome == "passed" and report.duration < MOMENT_SECONDS)
+    return when != "call" and outcome == "passed" and duration < MOMENT_SECONDS
 
 
 class Recorder:
@@ -36,7 +36,7 @@ class Recorder:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Keep it, unless it says little."""
-        if not says_little(report):
+        if not says_little(report.when, report.outcome, report.duration):
             self.reports.append(report)
 
 

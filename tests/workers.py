@@ -120,12 +120,8 @@ def say_less(config: pytest.Config) -> None:
     send = worker.sendevent
 
     def sendevent(name: str, **words: Any) -> None:
-        told = words.get("data", {}) if name == "testreport" else {}
-        if (
-            told.get("when") in (None, "call")
-            or told["outcome"] != "passed"
-            or told["duration"] > forked.MOMENT_SECONDS
-        ):
+        told = words["data"] if name == "testreport" else None
+        if told is None or not forked.says_little(told["when"], told["outcome"], told["duration"]):
             send(name, **words)
 
     worker.sendevent = sendevent

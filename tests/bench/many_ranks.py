@@ -12,21 +12,11 @@ from typing import Any
 
 from preflight.job.ranks.bench.settings import MIB
 from tests.job.ranks.conftest import forked
+from tests.job.ranks.test_limits import STUCK_MESSAGE, TENTH
 
 RANKS, STUCK_RANK = 64, 37
-TENTH = {"join_seconds": 3, "wait_seconds": 4.5}
 # Every rank sends to every other one: rank r to rank r + d in round d.
 ROUNDS = [[[rank, (rank + step) % RANKS] for rank in range(RANKS)] for step in range(1, RANKS)]
-STUCK_MESSAGE = """
-import time
-import torch.distributed as dist
-send, sent = dist.batch_isend_irecv, []
-def stuck(operations):
-    sent.append(None)
-    time.sleep(1000 if len(sent) == 20 else 0)
-    return send(operations)
-dist.batch_isend_irecv = stuck
-"""
 STUCK_STEP = """
 import time
 from torch.optim.optimizer import register_optimizer_step_pre_hook

@@ -12,6 +12,7 @@ import contextlib
 import importlib
 import io
 import os
+import signal
 import sys
 import tempfile
 import types
@@ -24,13 +25,14 @@ from preflight.launch.owners import ask
 PRELOADED = ("torch.distributed.run", "accelerate.commands.launch", "accelerate.utils.launch")
 
 
-def answer_in_fork(argv: Sequence[str], given: str, _seconds: float) -> str:
+def answer_in_fork(argv: Sequence[str], given: str, seconds: float) -> str:
     """What the program of `python -c PROGRAM` prints, run in a fork that has its input, its folder and no terminal."""
     with tempfile.TemporaryDirectory() as folder:
         said, told = Path(folder, "given"), Path(folder, "told")
         said.write_text(given, encoding="utf-8")
         if (child := os.fork()) == 0:
             try:
+                signal.alarm(round(seconds))  # ends it as `ask` would
                 os.dup2(os.open(said, os.O_RDONLY), 0)
                 os.dup2(os.open(told, os.O_CREAT | os.O_WRONLY), 1)
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
