@@ -1,7 +1,7 @@
 """How do the tests that take a moment each run on all cores? In forks of the process that has collected them.
 
 pytest-xdist collects once in each worker and sends four messages for each test, which takes longer than these tests do.
-Here forks take one file after the other and tell of all its tests at once. `workers.choose` says when, and conftest.py calls `run`.
+Here forks take one file after the other and tell of all its tests at once: `workers.choose` says when.
 """
 
 from __future__ import annotations
