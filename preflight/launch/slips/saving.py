@@ -64,11 +64,11 @@ def nodes_rename_files_of_their_own(files: LaunchFiles, cluster: Cluster) -> Ite
 
 
 def _outputs(plan: Plan) -> list[str]:
-    """The folders that a program writes into: those that options of that kind name, else where it is started."""
+    """The folders that options name for what is written; where it is started, a program need not write."""
     words = [value_of(word) or "" if isinstance(word, Sourced) else "" for word in plan.arguments]
     pairs = [word.partition("=")[::2] for word in words] + list(itertools.pairwise(words))
     named = [value for option, value in pairs if OUTPUT.fullmatch(option) and value and not value.startswith("-")]
-    paths = [posixpath.normpath(posixpath.join(plan.folder, value)) for value in named or [plan.folder]]
+    paths = [posixpath.normpath(posixpath.join(plan.folder, value)) for value in named]
     return [path for path in dict.fromkeys(paths) if path.startswith("/")]
 
 

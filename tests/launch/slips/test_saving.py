@@ -19,14 +19,14 @@ SAVES = "def save(state):\n    torch.save(state, 'tmp.pth')\n    {}\n\nif args.l
 RENAMES = "os.rename('tmp.pth', 'last.pth')"
 
 
-def told(tmp_path, table, program):
+def told(tmp_path, table, program, start=START):
     """What is said of the program where both nodes have these mounts."""
     (tmp_path / "mounts").write_text(table.format(tmp_path))
     held = msgspec.convert(network_mounts(str(tmp_path / "mounts")), type=tuple[Mount, ...], strict=False)
     run = healthy(2)
     for name in run.names:
         run = run.broken(name, "files", mounts=held)
-    texts = {f"n{rank}.sh": START.format(rank, tmp_path / "out") for rank in (0, 1)}
+    texts = {f"n{rank}.sh": f"cd {tmp_path}\n{start.format(rank, tmp_path / 'out')}" for rank in (0, 1)}
     found, _ = check_texts({**texts, "train.py": f"import os, torch\n{program}"}, run.cluster)
     return [one for one in found if one.check == "launch.program_keeps_what_it_is_given"]
 
@@ -46,6 +46,14 @@ def test_a_rename_of_every_node_in_one_folder_fails(tmp_path, table, program, no
     found = [one for one in told(tmp_path, table, program) if one.verdict is Verdict.FAIL]
     assert [one.nodes for one in found] == ([nodes] if nodes else [])
     assert all("nfs1:/home" in one.message and one.where[0].file == "train.py" for one in found)
+
+
+def test_a_folder_that_no_option_names_is_only_warned_of(tmp_path):
+    """It is started on a file server, and may write anywhere."""
+    found = told(
+        tmp_path, "nfs1:/home {} nfs4 rw 0 0\n", SAVES.format(RENAMES), start=START.replace(" --output {}", "")
+    )
+    assert [one.verdict for one in found] == [Verdict.WARN]
 
 
 def test_a_program_that_saves_on_every_node_is_warned_of(tmp_path):
