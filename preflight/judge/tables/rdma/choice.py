@@ -198,7 +198,7 @@ def _carries(node: NodeFacts) -> float:
     return sum(rate for rate in rates if not isinstance(rate, Missing))
 
 
-def _stops_a_fabric(node: NodeFacts) -> str:
+def _slows_many_adapters(node: NodeFacts) -> str:
     words = _under_another_name(node)
     return words if _carries(node) >= STAGED_GBPS else ""
 
@@ -232,6 +232,6 @@ def _under_another_name(node: NodeFacts) -> str:
 DEVICE_INITIATED = (Fault("MTU of device-initiated traffic", _device_initiated, "", "NVIDIA/nccl#1957"),)
 GPUDIRECT = (Fault("GPUDirect RDMA", _without_gpudirect, "", "NVIDIA/nccl#1343"),)
 UNDER_ANOTHER_NAME = (
-    Fault("name of the peer memory", _stops_a_fabric, "", "NVIDIA/nccl#1676"),
+    Fault("name of the peer memory", _slows_many_adapters, "", "NVIDIA/nccl#1676"),
     Fault("name of the peer memory", _slows_few_adapters, "", "NVIDIA/nccl#1676", is_advisory=True),
 )
