@@ -115,7 +115,8 @@ def test_a_disk_that_is_stuck_is_named_with_its_file(trained):
 
 
 def test_a_pair_that_is_stuck_ends_at_its_stage(benched):
-    """And in seconds, not with the job."""
+    """And in seconds, not with the job; the rank that does something else says so itself, and blames no other."""
     told = failed(benched["stuck"])
     assert {stage for stage, _ in told.values()} == {"pairs"}
+    assert "it stands in stuck (" in told[1][1]
     assert benched["stuck"]["codes"] != [0, 0]

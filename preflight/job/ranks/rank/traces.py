@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,8 @@ from preflight.job.ranks.rank.limits import allowed
 
 if TYPE_CHECKING:
     from preflight.job.ranks.rank.records import Records
+
+WAITING = ("torch", "preflight", "__main__")  # whose calls wait for other ranks
 
 
 def keep_what_is_written(rank: int, *, subsystems: str = "INIT,NET") -> str:
@@ -39,9 +43,9 @@ def watch(records: Records, *, seconds: float, least: float, ranks: int) -> None
     """End this rank, with its reason, once it has stood still for so long: a call into NCCL or CUDA never gives up.
 
     So long, and as much longer as what is planned at its stage takes, but `least` seconds at any stage: torch's own
-    watchdog comes first where there is one. None looks at the making of a communicator.
+    watchdog comes first where there is one. None looks at the making of a communicator. Other ranks are not to blame
+    where it stands in what it does alone.
     """
-    import threading
 
     def look() -> None:
         while True:
@@ -50,14 +54,22 @@ def watch(records: Records, *, seconds: float, least: float, ranks: int) -> None
                 break
             time.sleep(min(0.5, seconds / 10))
         why = f"TimeoutError: Timed out waiting {limit:.0f} s at stage {records.at}: another rank does not answer"
-        if records.doing or ranks == 1:
-            doing = records.doing or "a call into CUDA or NCCL hangs"
+        doing = records.doing or stands_in() or ("a call into CUDA or NCCL hangs" if ranks == 1 else "")
+        if doing:
             why = f"TimeoutError: nothing moved for {limit:.0f} s at stage {records.at}: {doing}"
         records.send({"record": "failed", "stage": records.at, "error": why})
         dump_trace(records.rank)
         os._exit(1)
 
     threading.Thread(target=look, daemon=True).start()
+
+
+def stands_in() -> str:
+    """The call in which the main thread stands; "" where that may be one that waits for other ranks."""
+    frame = sys._current_frames()[threading.main_thread().ident or 0]  # noqa: SLF001 - there is no public name
+    if str(frame.f_globals.get("__name__", "")).split(".")[0] in WAITING:
+        return ""
+    return f"it stands in {frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})"
 
 
 def dump_trace(rank: int) -> None:

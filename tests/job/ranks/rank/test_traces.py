@@ -33,6 +33,22 @@ def test_a_rank_that_stands_still_ends_with_its_reason(ranks, why):
     assert why in told["error"]
 
 
+def test_a_rank_that_stands_in_what_it_does_alone_blames_no_other(tmp_path):
+    """A file that is not read to its end, for one: the call is named."""
+    os.mkfifo(tmp_path / "held")
+    program = STANDS_STILL.format(ranks=2).replace(
+        "time.sleep(50)", f"import pathlib; pathlib.Path({str(tmp_path / 'held')!r}).read_text()"
+    )
+    given = {name: value for name, value in os.environ.items() if not name.startswith("PREFLIGHT")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=given, capture_output=True, text=True, timeout=120, check=False
+    )
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (done.returncode, told["record"]) == (1, "failed")
+    assert "nothing moved for 0 s at stage rendezvous: it stands in open (" in told["error"]
+    assert "pathlib.py:" in told["error"]
+
+
 def test_logs_and_traces_go_where_the_node_keeps_them(monkeypatch, tmp_path):
     """Not into the user's cache, over those of the user's own job."""
     monkeypatch.setattr("os.environ", {"TMPDIR": str(tmp_path), "TORCH_FR_DUMP_TEMP_FILE": "/root/.cache/own"})
