@@ -22,22 +22,21 @@ SCRATCH = pytest.StashKey[scratch.Scratch]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Run beside each other where that is quicker; a worker has a network of its own."""
-    if not config.pluginmanager.hasplugin("preflight-checking"):
-        workers.be_patient()
-        workers.keep_bytecode(os.environ)
-    if not hasattr(config, "workerinput"):
-        if "PREFLIGHT_SECOND_TRY" in os.environ:
-            config.pluginmanager.register(second_try)
-        if not config.pluginmanager.hasplugin("preflight-checking"):
-            kinds.leave_long_out(config)
-            config.stash[SCRATCH] = scratch.of_a_run(config.add_cleanup)
-        workers.choose(config)
+    """Run beside each other where that is quicker, each fork in a network of its own."""
+    if config.pluginmanager.hasplugin("preflight-checking"):
         return
-    config.option.markexpr = config.workerinput["markexpr"]  # a worker reads the words of the command line anew
-    workers.say_less(config)
-    if workers.can_have_own_network():
-        workers.enter_own_network()
+    workers.be_patient()
+    workers.keep_bytecode(os.environ)
+    if "PREFLIGHT_SECOND_TRY" in os.environ:
+        config.pluginmanager.register(second_try)
+    if hasattr(config, "workerinput"):  # of pytest-xdist, where -n asks for it
+        config.option.markexpr = config.workerinput["markexpr"]  # a worker reads the words of the command line anew
+        if workers.can_have_own_network():
+            workers.enter_own_network()
+        return
+    kinds.leave_long_out(config)
+    config.stash[SCRATCH] = scratch.of_a_run(config.add_cleanup)
+    workers.choose(config)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -79,22 +78,22 @@ def pytest_collection() -> Iterator[object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark every test by what it needs; workers begin with what takes longest and end with what runs alone."""
+    """Mark every test by what it needs; forks begin with what takes longest and end with what runs alone."""
     for item in items:
         if item.path.is_relative_to(HERE):  # and not one of checks/, with --hosts
             item.add_marker(kinds.kind(item))
             if kinds.is_long(item):
                 item.add_marker("long")
-    if hasattr(config, "workerinput"):
+    if workers.FORKS in config.stash:
         items[:] = kinds.in_order(items)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Run tests that take a moment each in forks, one a core."""
+    """Run a whole suite in forks."""
     if workers.FORKS not in session.config.stash or session.testsfailed:
         return None
-    forked.run(session, session.config.stash[workers.FORKS], workers.enter_own_network)
+    forked.run(session, session.config.stash[workers.FORKS], workers.enter_own_network, workers.share)
     return True
 
 
@@ -109,17 +108,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[bool | None]:
-    """Let a worker wait while an exclusive test runs."""
-    if not hasattr(item.config, "workerinput"):
+    """Let a fork wait while an exclusive test runs."""
+    if workers.FORKS not in item.config.stash:
         return (yield)
     with workers.turn(Path(__file__), Path(workers.__file__), is_exclusive=kinds.is_exclusive(item)):
         return (yield)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Which worker gets which tests, where the command line does not say it."""
-    return workers.scheduler(config, log) if config.option.dist == "load" else None
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -1,18 +1,24 @@
-"""How do the tests that take a moment each run on all cores? In forks of the process that has collected them.
+"""How do all tests run on all cores? In forks of the process that has collected them.
 
-pytest-xdist collects once in each worker and sends four messages for each test, which takes longer than these tests do.
-Here forks take one file after the other and tell of all its tests at once: `workers.choose` says when.
+pytest-xdist collects once in each worker and sends four messages for each test, which takes longer than most tests do.
+Here forks take one file after the other, or one test where each takes long, and tell of all of them at once:
+`workers.choose` says when.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from _pytest.reports import TestReport
+from _pytest.runner import CallInfo
 
 if TYPE_CHECKING:
     import pytest
@@ -20,7 +26,8 @@ if TYPE_CHECKING:
 MOMENT_SECONDS = 0.1
 TICKET_BYTES = 4
 LENGTH_BYTES = 8
-DONE = bytes(LENGTH_BYTES)  # a message of no length: no file is left
+DONE = bytes(LENGTH_BYTES)  # a message of no length: nothing is left
+TEARDOWN_SECONDS = 30.0  # for what a fork has prepared, a lab for one, where a run is stopped
 
 
 def says_little(when: str, outcome: str, duration: float) -> bool:
@@ -40,35 +47,62 @@ class Recorder:
             self.reports.append(report)
 
 
-def run(session: pytest.Session, forks: int, begin: Callable[[], None]) -> None:
-    """Run all tests of a session; `begin` is called in each fork. Raises RuntimeError where a fork was killed."""
-    files = [list(items) for _, items in groupby(session.items, key=lambda item: item.path)]
+def run(session: pytest.Session, forks: int, begin: Callable[[], None], share: Callable[[str], str]) -> None:
+    """Run all tests of a session; `begin` is called in each fork, and tests of one `share` stay together.
+
+    Raises RuntimeError where a fork was killed.
+    """
+    shares: dict[str, list[pytest.Item]] = {}
+    for item in session.items:
+        shares.setdefault(share(item.nodeid), []).append(item)
+    files = list(shares.values())
     tickets, written = os.pipe()
     os.write(written, b"".join(number.to_bytes(TICKET_BYTES, "big") for number in range(len(files))))
     os.close(written)
     children: dict[int, int] = {}  # what it says -> its pid
-    for _ in range(min(forks, len(files))):
+    folder = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    for number in range(min(forks, len(files))):
         said, saying = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(said)
-            _play(session.config, files, tickets, saying, begin)
+            own = folder / f"fork{number}"
+            own.mkdir(mode=0o700)
+            session.config._tmp_path_factory._basetemp = own  # type: ignore[attr-defined]
+            _play(session, files, tickets, saying, begin)
         os.close(saying)
         children[said] = pid
     os.close(tickets)
     try:
         _listen(session, files, children)
     finally:
-        for said, pid in children.items():
+        _end(children)
+
+
+def _end(children: dict[int, int]) -> None:
+    """Let the forks that are left tear down what they have prepared, and end."""
+    for pid in children.values():
+        os.kill(pid, signal.SIGINT)
+    until = time.monotonic() + TEARDOWN_SECONDS
+    for said in children:
+        while select.select([said], [], [], max(0.0, until - time.monotonic()))[0] and os.read(said, 1 << 16):
+            pass
+    for said, pid in children.items():
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            os.close(said)
+        os.waitpid(pid, 0)
+        os.close(said)
 
 
 def _play(
-    config: pytest.Config, files: Sequence[Sequence[pytest.Item]], tickets: int, saying: int, begin: Callable[[], None]
+    session: pytest.Session,
+    files: Sequence[Sequence[pytest.Item]],
+    tickets: int,
+    saying: int,
+    begin: Callable[[], None],
 ) -> None:
-    """What a fork does until no file is left; it does not come back."""
+    """What a fork does until nothing is left; it does not come back."""
+    config = session.config
     try:
         begin()
         plugins, recorder = config.pluginmanager, Recorder()
@@ -80,23 +114,29 @@ def _play(
         numbers = _numbers(tickets)
         number = next(numbers, None)
         while number is not None:
-            following = next(numbers, None)
-            items = [*files[number], *(files[following][:1] if following is not None else ())]
-            for place in range(len(files[number])):
-                later = items[place + 1] if place + 1 < len(items) else None
-                config.hook.pytest_runtest_protocol(item=items[place], nextitem=later)
+            items = files[number]
+            for item, later in zip(items, (*items[1:], items[-1].parent), strict=True):
+                config.hook.pytest_runtest_protocol(item=item, nextitem=later)
+            following = next(numbers, None)  # not before: another fork may be free by now
+            later = files[following][0] if following is not None else None
+            ended = CallInfo.from_call(partial(session._setupstate.teardown_exact, later), "teardown")
+            if ended.excinfo is not None:
+                recorder.reports.append(TestReport.from_item_and_call(items[-1], ended))
             told = [config.hook.pytest_report_to_serializable(config=config, report=one) for one in recorder.reports]
             recorder.reports.clear()
             message = json.dumps([number, told]).encode()
             _write(saying, len(message).to_bytes(LENGTH_BYTES, "big") + message)
             number = following
         _write(saying, DONE)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        session._setupstate.teardown_exact(None)  # a lab for one
     finally:
         os._exit(1)  # the code says nothing: tests play with what a process leaves with
 
 
 def _numbers(tickets: int) -> Iterator[int]:
-    """The files that are left, each for one fork alone."""
+    """What is left, each for one fork alone."""
     while ticket := os.read(tickets, TICKET_BYTES):
         yield int.from_bytes(ticket, "big")
 

@@ -92,8 +92,6 @@ def config(**changes):
     """Of a plain `pytest` in this checkout, on a machine with pytest-xdist."""
     plain = {
         "numprocesses": None,
-        "tx": [],
-        "dist": "no",
         "keyword": "",
         "markexpr": "",
         "usepdb": False,
@@ -118,21 +116,25 @@ def config(**changes):
 
 
 @pytest.mark.skipif(not workers.can_have_own_network(), reason="a network namespace needs root")
-def test_the_whole_suite_has_workers():
-    """More than one, and as many connections."""
-    whole = config()
+@pytest.mark.parametrize(("markers", "more"), [("unit", 0), ("", 2), ("long", 2)])
+def test_the_whole_suite_has_forks(markers, more):
+    """One a core for the unit tests; more where tests wait for others half of their time."""
+    whole = config(markexpr=markers)
     workers.choose(whole)
-    assert whole.option.numprocesses == len(whole.option.tx) >= 2
-    assert whole.option.dist == "load"
+    assert whole.stash[workers.FORKS] == min(len(os.sched_getaffinity(0)) + more, workers.MOST_FORKS)
 
 
-@pytest.mark.skipif(not workers.can_have_own_network(), reason="a network namespace needs root")
-def test_the_unit_tests_have_a_fork_a_core():
-    """Each of them takes less time than a worker takes to tell of it."""
-    unit = config(markexpr="unit")
-    workers.choose(unit)
-    assert unit.stash[workers.FORKS] == min(len(os.sched_getaffinity(0)), workers.MOST_WORKERS)
-    assert not unit.option.numprocesses
+@pytest.mark.parametrize(
+    ("nodeid", "taken"),
+    [
+        ("tests/cli/test_main.py::test_a[1]", "tests/cli/test_main.py"),
+        ("tests/e2e/test_bench.py::test_a[1]", "tests/e2e/test_bench.py::test_a[1]"),
+        ("tests/e2e/test_ray.py::test_a[1]", "tests/e2e/test_ray.py"),
+    ],
+)
+def test_what_is_prepared_for_a_file_is_prepared_once(nodeid, taken):
+    """A fork takes the whole file, and of the lab one test, but where a cluster stands behind the file."""
+    assert workers.share(nodeid) == taken
 
 
 def test_a_file_is_left_unread_only_where_it_holds_no_unit_test():
@@ -158,13 +160,11 @@ def test_a_file_is_left_unread_only_where_it_holds_no_unit_test():
     ],
     ids=lambda words: next(iter(words)),
 )
-def test_there_are_no_workers_where_they_would_be_in_the_way(words):
-    """Asked for none, a part of the tests, a debugger, or hosts that are judged."""
+def test_there_are_no_forks_where_they_would_be_in_the_way(words):
+    """Workers of pytest-xdist or none, a part of the tests, a debugger, or hosts that are judged."""
     asked = config(**words)
     workers.choose(asked)
-    assert not asked.option.numprocesses
     assert workers.FORKS not in asked.stash
-    assert asked.option.dist == "no"
 
 
 def test_what_is_listed_as_slow_is_there():
@@ -217,25 +217,6 @@ def test_what_waits_and_what_works_are_dealt_out_in_turn():
     late, early = made_up(kinds.PROCESSES[-1]), made_up(kinds.PROCESSES[0])
     ordered = kinds.in_order([alone, short, wide, *lab, late, early])
     assert ordered == [early, lab[0], lab[1], late, lab[2], lab[3], wide, short, alone]
-
-
-def test_a_worker_tells_what_failed_took_long_or_was_the_test_itself():
-    """Nothing else of a test's three reports, and every other event."""
-    told = []
-    worker = type("WorkerInteractor", (), {"sendevent": lambda self, name, **words: told.append((name, words))})()
-    workers.say_less(SimpleNamespace(pluginmanager=SimpleNamespace(get_plugins=lambda: [object(), worker])))
-    reports = [
-        {"when": "setup", "outcome": "passed", "duration": 0.0},
-        {"when": "setup", "outcome": "passed", "duration": 3.0},
-        {"when": "setup", "outcome": "skipped", "duration": 0.0},
-        {"when": "call", "outcome": "passed", "duration": 0.0},
-        {"when": "teardown", "outcome": "failed", "duration": 0.0},
-        {"when": "teardown", "outcome": "passed", "duration": 0.0},
-    ]
-    for report in reports:
-        worker.sendevent("testreport", data=report)
-    worker.sendevent("workerfinished", workeroutput={})
-    assert told == [*(("testreport", {"data": one}) for one in reports[1:5]), ("workerfinished", {"workeroutput": {}})]
 
 
 def test_what_tests_start_keeps_its_bytecode_whatever_the_shell_says(monkeypatch):

@@ -1,7 +1,7 @@
 """How do tests run beside each other on one machine, and when do they?
 
-A run on `local` holds its node by a socket that belongs to the network, and tests bind ports: each worker of
-pytest-xdist has a network namespace of its own, with loopback in it and nothing else. Labs make their own anyway.
+A run on `local` holds its node by a socket that belongs to the network, and tests bind ports: each fork that runs
+tests has a network namespace of its own, with loopback in it and nothing else. Labs make their own anyway.
 A test marked `exclusive` measures what the machine can do and runs while no other does.
 """
 
@@ -17,15 +17,14 @@ import sys
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests import forked, kinds
+from tests import kinds
 
-MOST_WORKERS = 6
+MOST_FORKS = 6
 ONE_BY_ONE = ("tests/e2e/", "tests/field/", "tests/lab/")  # where each test takes seconds
-# What such a file prepares, a cluster of Ray or Slurm, takes longer than its tests: one worker has all of them.
+# What such a file prepares, a cluster of Ray or Slurm, takes longer than its tests: one fork has all of them.
 TOGETHER = (
     "tests/e2e/test_four_ways.py",
     "tests/e2e/test_guides.py",
@@ -34,29 +33,23 @@ TOGETHER = (
     "tests/e2e/test_slurm.py",
     "tests/e2e/test_slurm_jobs.py",
 )
-FORKS = pytest.StashKey[int]()  # how many run the tests, where no workers do
+FORKS = pytest.StashKey[int]()  # how many run the tests, where one process does not
 CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS = 0x8914
 IFF_UP = 0x1
 
 
 def choose(config: pytest.Config) -> None:
-    """Take workers for a run of the whole suite, forks for its short tests, unless the command line says otherwise."""
+    """Take forks for a run of the whole suite or of a kind of it, unless the command line says otherwise."""
     option = config.option
-    if getattr(option, "numprocesses", 0) is not None:  # it was said, or pytest-xdist is not here
-        return
     is_part = config.args_source is pytest.Config.ArgsSource.ARGS or option.keyword or config.getoption("lf", False)
     is_watched = option.usepdb or option.collectonly or option.capture == "no"
     judges_hosts = config.pluginmanager.hasplugin("preflight-checking")
-    if is_part or is_watched or judges_hosts or not can_have_own_network():
+    is_told = getattr(option, "numprocesses", None) is not None  # by pytest-xdist's own option
+    if is_told or is_part or is_watched or judges_hosts or not can_have_own_network():
         return
-    cores = len(os.sched_getaffinity(0))
-    if kinds.is_about_units(option.markexpr):  # what takes a moment each would be told of for longer than it runs
-        config.stash[FORKS] = min(cores, MOST_WORKERS)
-        return
-    option.numprocesses = min(cores + 2, MOST_WORKERS)  # tests of the lab wait half of their time
-    option.tx = ["popen"] * option.numprocesses
-    option.dist = "load"
+    waiting = 0 if kinds.is_about_units(option.markexpr) else 2  # tests of the lab wait half of their time
+    config.stash[FORKS] = min(len(os.sched_getaffinity(0)) + waiting, MOST_FORKS)
 
 
 def be_patient() -> None:
@@ -91,9 +84,13 @@ def enter_own_network() -> None:
 
 
 def in_machine_network(command: Sequence[str]) -> list[str]:
-    """The command for a test that has to reach the internet: run in the network that the worker has left."""
-    is_away = "PYTEST_XDIST_WORKER" in os.environ and can_have_own_network()
-    return ["nsenter", f"--target={os.getppid()}", "--net", "--", *command] if is_away else list(command)
+    """The command for a test that has to reach the internet: run in the network that a fork of ours has left."""
+    parent = os.getppid()
+    try:
+        is_away = os.readlink("/proc/self/ns/net") != os.readlink(f"/proc/{parent}/ns/net")
+    except OSError:  # another user's, who has not started us as a fork
+        is_away = False
+    return ["nsenter", f"--target={parent}", "--net", "--", *command] if is_away else list(command)
 
 
 @contextmanager
@@ -111,30 +108,7 @@ def turn(door: Path, room: Path, *, is_exclusive: bool) -> Iterator[None]:
             fcntl.flock(inside, fcntl.LOCK_UN)  # closing is not enough: a forked child may hold the file too
 
 
-def say_less(config: pytest.Config) -> None:
-    """Let a worker keep to itself that what came before or after a test went well, and took no time.
-
-    Of twelve thousand tests that take a millisecond each, these two thirds of all messages take two more.
-    """
-    (worker,) = (held for held in config.pluginmanager.get_plugins() if type(held).__name__ == "WorkerInteractor")
-    send = worker.sendevent
-
-    def sendevent(name: str, **words: Any) -> None:
-        told = words["data"] if name == "testreport" else None
-        if told is None or not forked.says_little(told["when"], told["outcome"], told["duration"]):
-            send(name, **words)
-
-    worker.sendevent = sendevent
-
-
-def scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hands out whole files, so that what a file prepares is prepared once; most tests of the lab one by one."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Files(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            is_alone = nodeid.startswith(ONE_BY_ONE) and not nodeid.startswith(TOGETHER)
-            return nodeid if is_alone else nodeid.split("::", 1)[0]
-
-    config.option.loadscopereorder = False
-    return Files(config, log)
+def share(nodeid: str) -> str:
+    """What one fork takes at once: a whole file, whose fixtures are made once; most tests of the lab one by one."""
+    is_alone = nodeid.startswith(ONE_BY_ONE) and not nodeid.startswith(TOGETHER)
+    return nodeid if is_alone else nodeid.split("::", 1)[0]
