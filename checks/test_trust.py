@@ -66,6 +66,26 @@ def test_python_is_found_over_ssh(node):
 
 
 @pytest.mark.advisory
+def test_start_files_print_nothing_over_ssh(cluster):
+    """A command over ssh prints its own output alone.
+
+    A start file of the shell that prints a banner, or what `nvm use` and the like say, does so into every command:
+    deepspeed takes the first word of `ssh <first host> hostname -I` for the address of rank 0, and scp, rsync and sftp
+    end with a protocol error.
+    Fix: put `[[ $- == *i* ]] || return` above the lines of ~/.bashrc that print, or send them to `>&2`.
+    """
+    printed = {login.peer: login.printed for node in cluster for login in node.trust.logins if login.printed}
+    if printed:
+        first, *others = printed
+        more = said(" (and {others} more)", len(others)) if others else ""
+        message = said(
+            "over ssh, {first}{more} prints {printed} before the output of a command", first, more, repr(printed[first])
+        )
+        met = [node.name for node in cluster if any(login.printed for login in node.trust.logins)]
+        raise Blame(message, nodes=[name for name in cluster.names if name in printed] or met)
+
+
+@pytest.mark.advisory
 def test_first_address_of_the_first_node_is_the_one_to_reach(cluster):
     """The first address that the first node lists is the one on its training interface.
 

@@ -41,6 +41,18 @@ BROKEN = (
         "the job's Python is not found on node1",
     ),
     Broken(
+        "trust.start_files_print_nothing_over_ssh",
+        logs_in(roce(), "node1", peer="node2", printed="Now using node v12"),
+        ("node2",),
+        "over ssh, node2 prints 'Now using node v12' before the output of a command",
+    ),
+    Broken(
+        "trust.start_files_print_nothing_over_ssh",
+        logs_in(roce(), "node1", peer="10.0.0.9", printed="Welcome"),
+        ("node1",),
+        "over ssh, 10.0.0.9 prints 'Welcome' before the output of a command",
+    ),
+    Broken(
         "trust.first_address_of_the_first_node_is_the_one_to_reach",
         with_interface(roce(), "node1", "virbr1", "192.168.121.122", first=True),
         ("node1",),

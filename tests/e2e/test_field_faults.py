@@ -27,6 +27,15 @@ def test_a_folder_that_each_host_has_for_itself_is_not_shared(lab3, tmp_path):
         assert ".preflight-" not in lab3[name].check(["ls", "-a", "/tmp"])
 
 
+def test_a_start_file_that_prints_is_told(lab3, tmp_path):
+    """The shell of one host prints into every command over ssh; ours takes no harm."""
+    with lab3["node3"].write_file("/root/.bashrc", "echo Now using node v12\n"):
+        run = Judged(lab3, tmp_path / "report", *FILES, "--ssh-trust")
+
+    assert bad(run) == {"trust.start_files_print_nothing_over_ssh": ("node3",)}, run.told()
+    assert "'Now using node v12'" in run.finding("trust.start_files_print_nothing_over_ssh", "warn")["message"]
+
+
 def test_a_checkpoint_folder_that_each_host_has_for_itself_is_told(lab3, tmp_path):
     """The ranks of all hosts but the first would look for what the first one wrote."""
     run = Judged(lab3, tmp_path / "report", *FILES, "--checkpoint-dir=/tmp")

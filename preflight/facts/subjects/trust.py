@@ -14,6 +14,7 @@ class Login(Value, frozen=True):
     trouble: Text  # "" where it worked
     seconds: float
     python: Text  # where the peer's non-interactive PATH finds the job's interpreter; "" where it does not
+    printed: Text = ""  # by the shell's start files, before the output of the command
 
 
 class Trust(Value, frozen=True, kw_only=True):

@@ -114,7 +114,8 @@ def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> I
             listed, right = first.network.first_address(), first.address_for_peers()
         except FactMissing:
             continue
-        if listed != right:
+        printed = _printed_over_ssh(first)
+        if printed or listed != right:
             message = said(
                 "every node gets the address {listed}, which `hostname -I` prints first on {name}; the "
                 "others reach it at {right}",
@@ -122,10 +123,26 @@ def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> I
                 first.name,
                 right,
             )
+            if printed:
+                message = said(
+                    "every node gets {word} for the address of rank 0: the launcher takes the first word of "
+                    "`ssh {name} hostname -I`, and a start file of the shell there prints {printed}",
+                    printed.split()[0],
+                    first.name,
+                    repr(printed),
+                )
             fix = f"--master_addr={right}"
             if plan.launcher is ACCELERATE:
                 fix = "deepspeed_config:\n  deepspeed_multinode_launcher: standard"
             yield fail("deepspeed_tells_the_right_address", message, plan.where, fix=fix, nodes=(first.name,))
+
+
+def _printed_over_ssh(node: NodeFacts) -> str:
+    """What a command that the node runs on itself over ssh prints before its own output."""
+    try:
+        return next((login.printed for login in node.trust.logins if login.peer == node.name), "")
+    except FactMissing:
+        return ""
 
 
 def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:

@@ -29,6 +29,7 @@ SSH = (
     *("-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oControlMaster=no", "-oControlPath=none"),
 )
 MARK = "preflight-python:"
+KEPT_BYTES = 64 << 10
 
 
 def ended(process: subprocess.Popen[bytes]) -> int:
@@ -42,33 +43,68 @@ def ended(process: subprocess.Popen[bytes]) -> int:
         return int(process.returncode)
 
 
+class Attempt:
+    """One ssh that runs, and what it has printed and complained so far."""
+
+    def __init__(self, peer: str, process: subprocess.Popen[bytes], output: int, errors: int) -> None:
+        self.peer = peer
+        self.process = process
+        self.begun = time.monotonic()
+        self.output, self.errors = output, errors
+        self.open = {output: bytearray(), errors: bytearray()}
+        self.ended: dict[int, bytes] = {}
+
+    def read(self, descriptor: int) -> bool:
+        """Take what is there -> whether more may come; what is read beyond a limit is not kept."""
+        more = os.read(descriptor, 1 << 16)
+        text = self.open[descriptor]
+        text += more[: max(0, KEPT_BYTES - len(text))]
+        if not more:
+            self.ended[descriptor] = bytes(self.open.pop(descriptor))
+            os.close(descriptor)
+        return bool(more)
+
+    def outcome(self) -> dict[str, Any]:
+        """How it ended, where both its pipes have."""
+        code = ended(self.process)
+        texts = [self.ended[one].decode("utf-8", "backslashreplace") for one in (self.output, self.errors)]
+        return outcome(self.peer, code, texts[0], texts[1], time.monotonic() - self.begun)
+
+    def stop(self) -> dict[str, Any]:
+        """End it: it has had its time."""
+        stop(self.process)
+        for descriptor in self.open:
+            os.close(descriptor)
+        return login(self.peer, "no answer in time", time.monotonic() - self.begun, "")
+
+
 def run(arguments: dict[str, Any], _channel: Channel) -> dict[str, Any]:
     """Facts of the subject trust."""
     waiting = list(arguments["peers"])
     end = time.monotonic() + float(arguments["seconds"])
-    running: dict[int, tuple[str, subprocess.Popen[bytes], float, bytearray]] = {}
+    running: dict[int, Attempt] = {}  # each under both its descriptors
     logins: dict[str, dict[str, Any]] = {}
     selector = selectors.SelectSelector()  # it holds no descriptor of its own
     while (waiting or running) and time.monotonic() < end:
-        while waiting and len(running) < CONCURRENT:
+        while waiting and len(running) < 2 * CONCURRENT:
             peer = waiting.pop(0)
             try:
-                begin(peer, arguments["python"], end, selector, running)
+                attempt = begin(peer, arguments["python"], end)
             except OSError as error:
                 logins[peer] = login(peer, f"ssh: {error.strerror}", 0.0, "")
+                continue
+            for descriptor in attempt.open:
+                selector.register(descriptor, selectors.EVENT_READ)
+                running[descriptor] = attempt
         for key, _ in selector.select(max(0.0, end - time.monotonic())) if running else ():
-            peer, process, begun, data = running[key.fd]
-            more = os.read(key.fd, 1 << 16)
-            data += more
-            if not more:
+            attempt = running[key.fd]
+            if not attempt.read(key.fd):
                 selector.unregister(key.fd)
                 del running[key.fd]
-                os.close(key.fd)
-                logins[peer] = outcome(peer, ended(process), bytes(data), time.monotonic() - begun)
-    for descriptor, (peer, process, begun, _) in running.items():
-        stop(process)
-        os.close(descriptor)
-        logins[peer] = login(peer, "no answer in time", time.monotonic() - begun, "")
+                if not attempt.open:
+                    logins[attempt.peer] = attempt.outcome()
+    for attempt in {id(one): one for one in running.values()}.values():
+        logins[attempt.peer] = attempt.stop()
     for peer in waiting:
         logins[peer] = login(peer, "not tried: out of time", 0.0, "")
     variables = job_variables({"environment": [], **arguments})
@@ -86,31 +122,38 @@ def place_of(program: str, path: str) -> str:
     return next((f"{one}/{program}" for one in folders if os.access(f"{one}/{program}", os.X_OK)), "")
 
 
-def begin(peer: str, python: str, end: float, selector: Any, running: dict[int, Any]) -> None:
-    """Start one ssh, its output and errors on one pipe."""
-    read, write = os.pipe()
+def begin(peer: str, python: str, end: float) -> Attempt:
+    """Start one ssh, its output and its errors each on a pipe."""
+    output, written = os.pipe()
+    errors, complained = os.pipe()
     argv = [*SSH, "--", peer, f"echo {MARK}`command -v {shlex.quote(python)}`"]
     try:
-        process = children.start(argv, seconds=end - time.monotonic(), stdout=write, stderr=write)
+        process = children.start(argv, seconds=end - time.monotonic(), stdout=written, stderr=complained)
     except OSError:
-        os.close(read)
+        os.close(output)
+        os.close(errors)
         raise
     finally:
-        os.close(write)
-    selector.register(read, selectors.EVENT_READ)
-    running[read] = (peer, process, time.monotonic(), bytearray())
+        os.close(written)
+        os.close(complained)
+    return Attempt(peer, process, output, errors)
 
 
-def outcome(peer: str, code: int, data: bytes, seconds: float) -> dict[str, Any]:
-    """How one ssh ended."""
-    lines = data.decode("utf-8", "backslashreplace").splitlines()
-    marked = [line for line in lines if line.startswith(MARK)]
-    if marked:
-        return login(peer, "", seconds, marked[-1][len(MARK) :].strip())
-    words = [line.strip() for line in lines if line.strip()]
+def outcome(peer: str, code: int, output: str, errors: str, seconds: float) -> dict[str, Any]:
+    """How one ssh ended; what its output has before our own line is printed by the shell's start files."""
+    before, mark, after = output.rpartition(MARK)
+    if mark:
+        return login(peer, "", seconds, after.partition("\n")[0].strip(), " ".join(before.split()))
+    words = [line.strip() for line in (output + errors).splitlines() if line.strip()]
     return login(peer, words[-1] if words else f"ssh ended with {code}", seconds, "")
 
 
-def login(peer: str, trouble: str, seconds: float, python: str) -> dict[str, Any]:
+def login(peer: str, trouble: str, seconds: float, python: str, printed: str = "") -> dict[str, Any]:
     """One attempt as it crosses the wire."""
-    return {"peer": peer, "trouble": trouble[:400], "seconds": round(seconds, 3), "python": python[:400]}
+    return {
+        "peer": peer,
+        "trouble": trouble[:400],
+        "seconds": round(seconds, 3),
+        "python": python[:400],
+        "printed": printed[:100],
+    }

@@ -87,6 +87,7 @@ WITHOUT = {
 KNOWN_AND_NOT_TYPED = {
     "reach.no_machine_is_named_twice": "--hosts of the next run",
     "trust.python_is_found_over_ssh": "the file of the shell, or the interpreter's full path in the launch",
+    "trust.start_files_print_nothing_over_ssh": "the file of the shell that prints",
     "trust.first_address_of_the_first_node_is_the_one_to_reach": "an option of deepspeed's own command line",
     "limits.nothing_else_is_limited": "ulimit in the line that starts the job, or files of the login",
     "environment.files_that_variables_name_exist": "a file that another node may have, or another path",

@@ -59,6 +59,20 @@ def test_a_runner_tells_the_first_address_of_its_node():
     assert failed({**texts, "run.sh": texts["run.sh"].replace("train.py", "--master_addr=10.1.0.1 train.py")}) == []
 
 
+def test_a_runner_takes_what_a_start_file_prints_for_the_address():
+    """Its first word, where the login to the own node prints something; another node's is asked for nothing."""
+    texts = {**BY_RUNNER, "run.sh": "deepspeed --hostfile=hostfile train.py\n"}
+    names = [facts.name for facts in cluster()]
+    for printing, broken in ((names[0], ["deepspeed_tells_the_right_address"]), (names[1], [])):
+        logins = tuple(
+            Login(name, "", 0.1, "/usr/bin/python", "/root/a.rc read" * (name == printing)) for name in names
+        )
+        assert rules(texts, with_subject("trust", Trust(logins=logins), number=0)) == broken
+    first = with_subject("trust", Trust(logins=(Login(names[0], "", 0.1, "python", "/root/a.rc read"),)), number=0)
+    (finding,) = (one for one in judged(texts, first) if one.check.endswith("deepspeed_tells_the_right_address"))
+    assert finding.message.startswith("every node gets /root/a.rc for the address of rank 0: ")
+
+
 @pytest.mark.parametrize(("own", "broken"), [("10.0.0.1", []), ("127.0.1.1", ["rendezvous_endpoint_is_recognised"])])
 def test_an_endpoint_is_recognised_by_its_node(own, broken):
     """torchrun compares an address with those of the host name, not with those of the interfaces."""

@@ -12,6 +12,8 @@ SSH = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 case "$2" in
 good) sh -c "$3" ;;
+banner) printf 'Now using\n  node v12'; echo to be seen >&2; sh -c "$3" ;;
+flood) head -c 300000 /dev/zero | tr '\\0' x; sh -c "$3" ;;
 closed) echo "ssh: connect to host closed port 22: Connection refused" >&2; exit 255 ;;
 silent) exec sleep 30 ;;
 esac
@@ -47,3 +49,21 @@ def test_every_peer_has_its_outcome_in_the_order_asked():
     assert closed.trouble == "ssh: connect to host closed port 22: Connection refused"
     assert good.trouble == ""
     assert silent.trouble == "no answer in time"
+
+
+@pytest.mark.usefixtures("ssh")
+def test_what_start_files_print_is_told_apart_from_the_command_and_from_errors():
+    """Though its last line has no end; only what a program that reads the output would take."""
+    banner, good = ask("banner", "good")
+    assert (banner.trouble, banner.printed) == ("", "Now using node v12")
+    assert banner.python.endswith("/sh")
+    assert good.printed == ""
+
+
+@pytest.mark.usefixtures("ssh")
+def test_a_peer_that_prints_without_end_costs_bounded_memory():
+    """Its login has no outcome then; the others have theirs."""
+    flood, good = ask("flood", "good")
+    assert flood.trouble.startswith("x")
+    assert len(flood.trouble) <= 400
+    assert good.trouble == ""

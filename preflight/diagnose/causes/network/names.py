@@ -148,6 +148,16 @@ CAUSES = (
         ),
     ),
     Cause(
+        "address-is-no-host",
+        "what stands for the address of rank 0 is no host name: a path, a URL, or what a start file of the shell printed",
+        (r"network addresses of \([^,)]*[/ ][^,)]*, \d+\) cannot be retrieved",),
+        "look at where MASTER_ADDR or --master_addr comes from; deepspeed takes the first word of `ssh HOST hostname -I`: print"
+        " nothing in ~/.bashrc above `[[ $- == *i* ]] || return`, or name the address",
+        "huggingface/accelerate#2249",
+        check="trust.start_files_print_nothing_over_ssh",
+        weight=6,
+    ),
+    Cause(
         "reverse-lookup",
         "an address leads back to a name that the others do not know: torchrun hands that name on",
         (r"hostname of the client socket cannot be retrieved",),
