@@ -51,3 +51,5 @@ def put_under(torch):
     gpu.put_under(torch, description)
     nvml.put_under(description)
     nccl.put_under(torch, description)
+    for part in (gpu, nccl):
+        vars(part)["__name__"] = f"torch.{part.__name__}"  # a rank that waits stands within torch, as one does on a GPU
