@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import pytest
 
 from preflight.judge.commands.tried import TRIED
-from tests.lab import faults, rdma
-from tests.lab.lab import Lab
+from tests.lab import faults, name_server, rdma
+from tests.lab.lab import SUBNET, Lab
 from tests.lab.network import ip
 
 QUICK = ("--preflight-profile=quick", "--color=no", "-p", "no:hypothesispytest")
@@ -127,6 +127,40 @@ def plant_full_names(lab):
     two.write_file("/etc/hosts", every)
     three.write_file("/etc/hosts", HOSTS.format(f"{one.address} stray\n{two.address} stray\n{every}"))
     lab["node4"].write_file("/etc/hosts", HOSTS.format(every))
+    for number, host in enumerate(lab.hosts, 1):  # rank 0's address is one of a card that nobody trains on
+        host.add_interface("eth1", f"10.79.0.{number}/24")
+        host.restart_sshd({"MASTER_ADDR": "10.79.0.1", "MASTER_PORT": "29500"})
+
+
+def plant_interfaces(lab):
+    """Interfaces that NCCL or Gloo take, and should not: of another network, of the same one, a VLAN, a bridge."""
+    one, two, three, four = (lab[f"node{number}"] for number in (1, 2, 3, 4))
+    two.add_interface("ib0", "10.81.0.2/24")
+    ip(three.space, ["link add eth1 type veth peer name far1", "link set far1 up", "link set eth1 up"])
+    ip(three.space, [f"address add {SUBNET}.77/24 dev eth1"])
+    one.add_interface("eth0.9", "10.90.0.1/24")
+    one.restart_sshd({"NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth0"})
+    ip(four.space, ["link add docker0 type bridge", "address add 172.17.0.1/16 dev docker0", "link set docker0 up"])
+    four.restart_sshd({"NCCL_SOCKET_IFNAME": "docker0", "GLOO_SOCKET_IFNAME": "docker0"})
+
+
+def plant_name_servers(lab):
+    """Rank 0's name that one node takes for another machine, an own name of a second card, and slow name servers."""
+    one, two, three, four = lab.hosts
+    known = [f"{host.name}={host.address}" for host in lab.hosts] + [f"head={one.address}"]
+    for host, wait in ((one, "never"), (four, "0.9")):
+        host.check([sys.executable, "-I", "-S", name_server.__file__, host.address, wait, *known])
+    for host, server in ((two, one), (three, four)):  # two is told no name of an address, three late
+        host.write_file("/etc/hosts", HOSTS.format(f"{host.address} {host.name}\n"))
+        host.write_file("/etc/resolv.conf", f"nameserver {server.address}\noptions timeout:5 attempts:1\n")
+    one.add_interface("eth1", "10.79.0.1/24")
+    every = "".join(f"{host.address} {host.name}\n" for host in lab.hosts)
+    two_first = every.replace(f"{one.address} {one.name}\n", "10.79.0.1 node1\n")
+    one.write_file("/etc/hosts", HOSTS.format(f"{two_first}{one.address} head\n"))
+    four.write_file("/etc/hosts", HOSTS.format(f"{every}10.99.0.9 head\n"))
+    for host in lab.hosts:
+        same = {"NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth0"}
+        host.restart_sshd({**same, "MASTER_ADDR": "head", "MASTER_PORT": "29500"})
 
 
 def plant_alone(lab):
@@ -207,11 +241,34 @@ TRIALS = (
             }
         ),
     ),
+    Trial(
+        plant_interfaces,
+        frozenset(
+            {
+                "network.interfaces_of_nccl_have_subnets_of_their_own",
+                "network.nccl_starts_on_an_interface_of_the_peers",
+                "network.nccl_takes_no_more_interfaces_than_meant",
+                "network.training_interface_is_a_real_one",
+            }
+        ),
+    ),
+    Trial(
+        plant_name_servers,
+        frozenset(
+            {
+                "master.address_leads_every_node_to_the_first",
+                "master.first_node_knows_the_address_for_its_own",
+                "names.look_ups_are_answered",
+                "names.look_ups_are_fast",
+            }
+        ),
+    ),
     Trial(plant_alone, frozenset({"names.own_hostname_is_an_address_of_the_node"}), hosts=1),
     Trial(
         plant_full_names,
         frozenset(
             {
+                "master.address_is_on_the_training_interface",
                 "names.full_names_of_peers_lead_to_them",
                 "names.localhost_is_the_node_itself",
                 "names.reverse_names_lead_back",
