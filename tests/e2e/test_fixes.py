@@ -25,8 +25,20 @@ FACTS_ONLY = (*QUICK, "-k", "not mesh")
 HOSTS = "127.0.0.1 localhost\n{}"
 
 
+# The host's own devices in place of the machine's, and a plain file where a program has moved its output over one.
+DEVICES = """
+mount -t tmpfs -o mode=755 own-devices /mnt
+cp -a /dev/null /dev/full /dev/random /dev/urandom /dev/tty /dev/ptmx /dev/fd /dev/stdin /dev/stdout /dev/stderr /mnt
+mkdir /mnt/shm /mnt/pts
+mount --rbind /dev/shm /mnt/shm
+mount --rbind /dev/pts /mnt/pts
+mount --move /mnt /dev
+: > /dev/zero
+"""
+
+
 def plant_names(lab):
-    """Lines of /etc/hosts and of /etc/nccl.conf, interfaces, routes, files."""
+    """Lines of /etc/hosts and of /etc/nccl.conf, interfaces, routes, files, a device."""
     one, two, three = (lab[f"node{number}"] for number in (1, 2, 3))
     own = {host: f"{host.address} {host.name}\n" for host in (one, two, three)}
     one.write_file("/etc/hosts", HOSTS.format(f"{own[one]}10.9.9.9 node2\n"))  # a stale peer, and one unknown
@@ -44,6 +56,7 @@ def plant_names(lab):
     lines = ("NCCL_IB_DISABLE=true", "NCCL_FROBNICATE=1", "NCCL_PROTO=Simple", "NCCL_DEBUG=TRACE", "NCCL_HOSTID=gpu")
     two.write_file("/etc/nccl.conf", "\n".join(lines) + "\n")
     three.write_file("/etc/nccl.conf", "NCCL_HOSTID=gpu\n")
+    lab["node4"].check(["sh", "-ec", DEVICES])
 
 
 def plant_variables(lab):
@@ -86,6 +99,8 @@ def plant_variables(lab):
         }
     )
     lab["node4"].restart_sshd(same)
+    for host in lab.hosts:  # what a person's login has, and no command over ssh
+        host.write_file("/root/.bash_profile", "export NCCL_CROSS_NIC=1\n")
 
 
 def plant_filters(lab):
@@ -118,7 +133,8 @@ def plant_second_addresses(lab):
 
 
 def plant_full_names(lab):
-    """Full names and names of addresses that lead astray, and localhost without a line."""
+    """Full names and names of addresses that lead astray, localhost without a line, a token in a shared folder."""
+    (lab.shared / ".preflight-0badcafe-node1").touch()
     one, two, three = (lab[f"node{number}"] for number in (1, 2, 3))
     lines = {host: f"{host.address} {host.name}.rack {host.name}\n" for host in lab.hosts}
     every = "".join(lines.values())
@@ -175,7 +191,10 @@ def nft(host, rules):
 
 @dataclass(frozen=True)
 class Trial:
-    """Faults planted together, the rows whose commands they are a trial of, and the words of the run."""
+    """Faults planted together, the rows whose commands they are a trial of, and the words of the run.
+
+    {shared} in a word is the folder that all hosts have.
+    """
 
     plant: Callable[[Lab], None]
     rows: frozenset[str]
@@ -195,6 +214,7 @@ TRIALS = (
                 "environment.variables_of_all_ranks_agree",
                 "environment.what_sets_nodes_apart_is_each_nodes_own",
                 "files.places_can_be_written_to",
+                "limits.devices_of_every_program_are_there",
                 "limits.shared_memory_is_enough",
                 "names.own_hostname_is_an_address_of_the_node",
                 "names.own_hostname_is_not_loopback",
@@ -210,6 +230,7 @@ TRIALS = (
         plant_variables,
         frozenset(
             {
+                "environment.a_persons_shell_has_the_variables_of_the_job",
                 "environment.proxies_leave_the_peers_out",
                 "master.address_belongs_to_the_first_node",
                 "master.port_is_outside_the_ephemeral_range",
@@ -268,12 +289,14 @@ TRIALS = (
         plant_full_names,
         frozenset(
             {
+                "files.no_token_is_left_behind",
                 "master.address_is_on_the_training_interface",
                 "names.full_names_of_peers_lead_to_them",
                 "names.localhost_is_the_node_itself",
                 "names.reverse_names_lead_back",
             }
         ),
+        (*FACTS_ONLY, "--shared={shared}"),
     ),
 )
 
@@ -282,6 +305,7 @@ class Judged:
     """What one run finds wrong."""
 
     def __init__(self, lab: Lab, folder, words):
+        words = [word.format(shared=lab.shared) for word in words]
         argv = [sys.executable, "-m", "pytest", f"--hosts={lab.names}", f"--python={sys.executable}", *words]
         done = lab.run([*argv, f"--report-dir={folder}"], timeout_s=100)
         self.output = done.stdout + done.stderr

@@ -7,6 +7,7 @@ driver or a service that no lab has.
 
 TRIED = frozenset(
     {
+        "environment.a_persons_shell_has_the_variables_of_the_job",
         "environment.nothing_is_left_from_debugging",
         "environment.other_variables_are_the_same_on_every_node",
         "environment.proxies_leave_the_peers_out",
@@ -14,7 +15,9 @@ TRIED = frozenset(
         "environment.variables_exist",
         "environment.variables_of_all_ranks_agree",
         "environment.what_sets_nodes_apart_is_each_nodes_own",
+        "files.no_token_is_left_behind",
         "files.places_can_be_written_to",
+        "limits.devices_of_every_program_are_there",
         "limits.shared_memory_is_enough",
         "master.address_belongs_to_the_first_node",
         "master.address_is_on_the_training_interface",
