@@ -166,12 +166,13 @@ def plant_name_servers(lab):
     known = [f"{host.name}={host.address}" for host in lab.hosts] + [f"head={one.address}"]
     for host, wait in ((one, "never"), (four, "0.9")):
         host.check([sys.executable, "-I", "-S", name_server.__file__, host.address, wait, *known])
-    for host, server in ((two, one), (three, four)):  # two is told no name of an address, three late
+    for host, server in ((one, one), (two, one), (three, four)):  # two is told no name of an address, three late
         host.write_file("/etc/hosts", HOSTS.format(f"{host.address} {host.name}\n"))
         host.write_file("/etc/resolv.conf", f"nameserver {server.address}\noptions timeout:5 attempts:1\n")
     one.add_interface("eth1", "10.79.0.1/24")
     every = "".join(f"{host.address} {host.name}\n" for host in lab.hosts)
     two_first = every.replace(f"{one.address} {one.name}\n", "10.79.0.1 node1\n")
+    # It has a line for each of the others, and none for the address by which torch's store sees them.
     one.write_file("/etc/hosts", HOSTS.format(f"{two_first}{one.address} head\n"))
     four.write_file("/etc/hosts", HOSTS.format(f"{every}10.99.0.9 head\n"))
     for host in lab.hosts:
