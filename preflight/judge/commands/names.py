@@ -117,7 +117,7 @@ def _slow(case: Case) -> Remedy:
     seen = _lines_of(_wrong(case, _is_slow_when_accepted), is_full=False)
     lines = in_hosts(case.node, {**_lines_of(_wrong(case, _is_slow), is_full=False), **seen}).now
     mapped = [f"::ffff:{address} {name}-mapped" for (name,), address in seen.items()]
-    return Remedy(f"{lines} && {into_file(case.node, '/etc/hosts', *mapped)}" if mapped else lines)
+    return Remedy(f"{lines} && {{ {into_file(case.node, '/etc/hosts', *mapped)}; }}" if mapped else lines)
 
 
 def _is_slow_when_accepted(peer: NodeFacts, route: Route) -> bool:
