@@ -83,7 +83,7 @@ def plant_variables(lab):
             "MASTER_ADDR": "node2",
             "MASTER_PORT": "29501",
             "NCCL_IB_HCA": "mlx4_0",
-            "NCCL_IB_GID_INDEX": "0",
+            "NCCL_IB_GID_INDEX": "3",
         }
     )
     lab["node3"].restart_sshd(
@@ -93,7 +93,7 @@ def plant_variables(lab):
             "NCCL_IFNAME": "eth0",
             "CUDA_LAUNCH_BLOCKING": "1",
             "NCCL_IB_HCA": "=mlx5_0,mlx5_1,mlx5_10",
-            "NCCL_IB_GID_INDEX": "3",
+            "NCCL_IB_GID_INDEX": "2",
             "NODE_RANK": "0",
             "LD_PRELOAD": "",
         }
@@ -238,6 +238,8 @@ TRIALS = (
                 "master.variables_are_the_same_on_every_node",
                 "network.interface_variables_match_an_interface",
                 "network.training_addresses_share_a_subnet",
+                "rdma.gid_index_exists_on_every_node",
+                "rdma.gid_index_is_routable_roce_v2",
                 "rdma.nccl_ib_hca_matches_a_port",
                 "rdma.nccl_ib_hca_takes_no_more_than_it_names",
             }

@@ -48,6 +48,8 @@ TRIED = frozenset(
         "network.training_addresses_share_a_subnet",
         "network.training_interface_is_a_real_one",
         "ports.ephemeral_ports_are_enough",
+        "rdma.gid_index_exists_on_every_node",
+        "rdma.gid_index_is_routable_roce_v2",
         "rdma.nccl_ib_hca_matches_a_port",
         "rdma.nccl_ib_hca_takes_no_more_than_it_names",
     }
