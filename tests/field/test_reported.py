@@ -9,7 +9,8 @@ from functools import cache
 
 import pytest
 
-from tests.field.reported import DOUBTFUL, FIRST, LAST, ROWS
+from tests.bench.field import Outcomes, became
+from tests.field.reported import DOUBTFUL, FIRST, LAST, ROWS, Row
 from tests.field.test_diagnose import SHARED
 from tests.house import ROOT
 
@@ -57,3 +58,19 @@ def test_the_rows_are_those_that_were_reported():
     """None is left out, and none is made up."""
     found = [json.loads(line)["id"] for line in REPORTED.read_text(encoding="utf-8").splitlines()]
     assert sorted(name for name in found if name.startswith("G")) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("held", "word"),
+    [
+        ({"a.py::test_it[one]": ("passed", ""), "a.py::test_it[two]": ("passed", "")}, "caught"),
+        ({"a.py::test_it[one]": ("passed", ""), "a.py::test_it[two]": ("failed", "")}, "NOT SHOWN"),
+        ({"a.py::test_it": ("skipped", "the lab needs root")}, "NOT SHOWN"),
+        ({"a.py::test_it_all": ("passed", "")}, "NOT SHOWN"),
+    ],
+)
+def test_a_row_counts_only_where_all_of_its_tests_have_passed(held, word):
+    """One that failed, left itself out or did not run shows nothing."""
+    outcomes = Outcomes()
+    outcomes.of.update(held)
+    assert became(Row("G000", "fail", ("a.py::test_it",)), outcomes)[0] == word
