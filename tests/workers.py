@@ -30,6 +30,7 @@ TOGETHER = (
     "tests/e2e/test_guides.py",
     "tests/e2e/test_ray.py",
     "tests/e2e/test_rehearse_slurm.py",
+    "tests/e2e/test_reported.py",
     "tests/e2e/test_slurm.py",
     "tests/e2e/test_slurm_jobs.py",
 )

@@ -186,7 +186,7 @@ class Cluster(Once):
                 )
                 self.cannot_judge(name, FactMissing("clock", reason))
             elif abs(apart) - unsure > limit_seconds:
-                off[name] = said("{apart:+.3g} s (known to {unsure:.2g} s)", apart, unsure)
+                off[name] = said("{apart} s (known to {unsure:.2g} s)", _signed(apart), unsure)
         return off
 
     def clocks_drifted(self, *, limit_seconds: float) -> dict[str, str]:
@@ -200,7 +200,7 @@ class Cluster(Once):
         clocks = self.gather(moved)
         middle = median(seconds for seconds, _ in clocks.values()) if clocks else 0.0
         return {
-            name: f"{seconds - middle:+.3g} s"
+            name: f"{_signed(seconds - middle)} s"
             for name, (seconds, unsure) in clocks.items()
             if abs(seconds - middle) - unsure > limit_seconds
         }
@@ -258,3 +258,8 @@ def _grouped(values: Mapping[str, Any]) -> dict[Any, tuple[str, ...]]:
     for name, value in values.items():
         groups.setdefault(value, []).append(name)
     return {value: tuple(names) for value, names in sorted(groups.items(), key=lambda item: -len(item[1]))}
+
+
+def _signed(seconds: float) -> str:
+    """Three digits, and whole seconds where they are more: "+0.25", "-900", "+86400"."""
+    return f"{seconds:+.3g}" if abs(seconds) < 999.5 else f"{seconds:+.0f}"

@@ -20,7 +20,7 @@ BROKEN = (
         "clock.clocks_agree",
         healthy().broken("node3", "clock", offset_seconds=3600.0),
         ("node3",),
-        "+3.6e+03 s (known to 0.005 s) on node3; wanted within 30 s",
+        "+3600 s (known to 0.005 s) on node3; wanted within 30 s",
     ),
     Broken(
         "clock.clocks_are_in_step",

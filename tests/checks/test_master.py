@@ -32,6 +32,14 @@ BROKEN = (
         "MASTER_ADDR 10.5.0.1 is 10.5.0.1; node1 is 10.0.0.1 on node1",
     ),
     Broken(
+        "master.first_node_knows_the_address_for_its_own",
+        with_second_address(
+            leads_to(roce().with_variables(MASTER_ADDR="10.0.0.1"), "10.0.0.1"), "node1", "10.5.0.1"
+        ).broken("node1", "identity", hostname_address="10.5.0.1", hostname_addresses=("10.5.0.1",)),
+        ("node1",),
+        "MASTER_ADDR 10.0.0.1 is 10.0.0.1; node1 is 10.5.0.1 on node1",
+    ),
+    Broken(
         "master.variables_are_the_same_on_every_node",
         roce().with_variables("node3", MASTER_ADDR="10.0.0.3"),
         ("node3",),

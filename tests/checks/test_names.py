@@ -123,6 +123,12 @@ BROKEN = (
         "takes 1.2 s for the name of node2",
     ),
     Broken(
+        "names.look_ups_are_fast",
+        looks_up(healthy(), "node1", "node2", accepted_seconds=5.0),
+        ("node1",),
+        "takes 5 s for the name of ::ffff:10.0.0.2 (node2)",
+    ),
+    Broken(
         "names.peers_are_taken_for_themselves",
         resolves(healthy(), "node3", "node1", "10.0.0.2", "10.0.0.1"),
         ("node3",),

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import pytest
 
 from preflight.judge.commands.tried import TRIED
-from tests.lab import faults, rdma
-from tests.lab.lab import Lab
+from tests.lab import faults, name_server, rdma
+from tests.lab.lab import SUBNET, Lab
 from tests.lab.network import ip
 
 QUICK = ("--preflight-profile=quick", "--color=no", "-p", "no:hypothesispytest")
@@ -25,8 +25,20 @@ FACTS_ONLY = (*QUICK, "-k", "not mesh")
 HOSTS = "127.0.0.1 localhost\n{}"
 
 
+# The host's own devices in place of the machine's, and a plain file where a program has moved its output over one.
+DEVICES = """
+mount -t tmpfs -o mode=755 own-devices /mnt
+cp -a /dev/null /dev/full /dev/random /dev/urandom /dev/tty /dev/ptmx /dev/fd /dev/stdin /dev/stdout /dev/stderr /mnt
+mkdir /mnt/shm /mnt/pts
+mount --rbind /dev/shm /mnt/shm
+mount --rbind /dev/pts /mnt/pts
+mount --move /mnt /dev
+: > /dev/zero
+"""
+
+
 def plant_names(lab):
-    """Lines of /etc/hosts and of /etc/nccl.conf, interfaces, routes, files."""
+    """Lines of /etc/hosts and of /etc/nccl.conf, interfaces, routes, files, a device."""
     one, two, three = (lab[f"node{number}"] for number in (1, 2, 3))
     own = {host: f"{host.address} {host.name}\n" for host in (one, two, three)}
     one.write_file("/etc/hosts", HOSTS.format(f"{own[one]}10.9.9.9 node2\n"))  # a stale peer, and one unknown
@@ -44,6 +56,7 @@ def plant_names(lab):
     lines = ("NCCL_IB_DISABLE=true", "NCCL_FROBNICATE=1", "NCCL_PROTO=Simple", "NCCL_DEBUG=TRACE", "NCCL_HOSTID=gpu")
     two.write_file("/etc/nccl.conf", "\n".join(lines) + "\n")
     three.write_file("/etc/nccl.conf", "NCCL_HOSTID=gpu\n")
+    lab["node4"].check(["sh", "-ec", DEVICES])
 
 
 def plant_variables(lab):
@@ -70,7 +83,7 @@ def plant_variables(lab):
             "MASTER_ADDR": "node2",
             "MASTER_PORT": "29501",
             "NCCL_IB_HCA": "mlx4_0",
-            "NCCL_IB_GID_INDEX": "0",
+            "NCCL_IB_GID_INDEX": "3",
         }
     )
     lab["node3"].restart_sshd(
@@ -80,12 +93,14 @@ def plant_variables(lab):
             "NCCL_IFNAME": "eth0",
             "CUDA_LAUNCH_BLOCKING": "1",
             "NCCL_IB_HCA": "=mlx5_0,mlx5_1,mlx5_10",
-            "NCCL_IB_GID_INDEX": "3",
+            "NCCL_IB_GID_INDEX": "2",
             "NODE_RANK": "0",
             "LD_PRELOAD": "",
         }
     )
     lab["node4"].restart_sshd(same)
+    for host in lab.hosts:  # what a person's login has, and no command over ssh
+        host.write_file("/root/.bash_profile", "export NCCL_CROSS_NIC=1\n")
 
 
 def plant_filters(lab):
@@ -118,7 +133,8 @@ def plant_second_addresses(lab):
 
 
 def plant_full_names(lab):
-    """Full names and names of addresses that lead astray, and localhost without a line."""
+    """Full names and names of addresses that lead astray, localhost without a line, a token in a shared folder."""
+    (lab.shared / ".preflight-0badcafe-node1").touch()
     one, two, three = (lab[f"node{number}"] for number in (1, 2, 3))
     lines = {host: f"{host.address} {host.name}.rack {host.name}\n" for host in lab.hosts}
     every = "".join(lines.values())
@@ -127,6 +143,41 @@ def plant_full_names(lab):
     two.write_file("/etc/hosts", every)
     three.write_file("/etc/hosts", HOSTS.format(f"{one.address} stray\n{two.address} stray\n{every}"))
     lab["node4"].write_file("/etc/hosts", HOSTS.format(every))
+    for number, host in enumerate(lab.hosts, 1):  # rank 0's address is one of a card that nobody trains on
+        host.add_interface("eth1", f"10.79.0.{number}/24")
+        host.restart_sshd({"MASTER_ADDR": "10.79.0.1", "MASTER_PORT": "29500"})
+
+
+def plant_interfaces(lab):
+    """Interfaces that NCCL or Gloo take, and should not: of another network, of the same one, a VLAN, a bridge."""
+    one, two, three, four = (lab[f"node{number}"] for number in (1, 2, 3, 4))
+    two.add_interface("ib0", "10.81.0.2/24")
+    ip(three.space, ["link add eth1 type veth peer name far1", "link set far1 up", "link set eth1 up"])
+    ip(three.space, [f"address add {SUBNET}.77/24 dev eth1"])
+    one.add_interface("eth0.9", "10.90.0.1/24")
+    one.restart_sshd({"NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth0"})
+    ip(four.space, ["link add docker0 type bridge", "address add 172.17.0.1/16 dev docker0", "link set docker0 up"])
+    four.restart_sshd({"NCCL_SOCKET_IFNAME": "docker0", "GLOO_SOCKET_IFNAME": "docker0"})
+
+
+def plant_name_servers(lab):
+    """Rank 0's name that one node takes for another machine, an own name of a second card, and slow name servers."""
+    one, two, three, four = lab.hosts
+    known = [f"{host.name}={host.address}" for host in lab.hosts] + [f"head={one.address}"]
+    for host, wait in ((one, "never"), (four, "0.9")):
+        host.check([sys.executable, "-I", "-S", name_server.__file__, host.address, wait, *known])
+    for host, server in ((one, one), (two, one), (three, four)):  # two is told no name of an address, three late
+        host.write_file("/etc/hosts", HOSTS.format(f"{host.address} {host.name}\n"))
+        host.write_file("/etc/resolv.conf", f"nameserver {server.address}\noptions timeout:5 attempts:1\n")
+    one.add_interface("eth1", "10.79.0.1/24")
+    every = "".join(f"{host.address} {host.name}\n" for host in lab.hosts)
+    two_first = every.replace(f"{one.address} {one.name}\n", "10.79.0.1 node1\n")
+    # It has a line for each of the others, and none for the address by which torch's store sees them.
+    one.write_file("/etc/hosts", HOSTS.format(f"{two_first}{one.address} head\n"))
+    four.write_file("/etc/hosts", HOSTS.format(f"{every}10.99.0.9 head\n"))
+    for host in lab.hosts:
+        same = {"NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth0"}
+        host.restart_sshd({**same, "MASTER_ADDR": "head", "MASTER_PORT": "29500"})
 
 
 def plant_alone(lab):
@@ -141,7 +192,10 @@ def nft(host, rules):
 
 @dataclass(frozen=True)
 class Trial:
-    """Faults planted together, the rows whose commands they are a trial of, and the words of the run."""
+    """Faults planted together, the rows whose commands they are a trial of, and the words of the run.
+
+    {shared} in a word is the folder that all hosts have.
+    """
 
     plant: Callable[[Lab], None]
     rows: frozenset[str]
@@ -161,6 +215,7 @@ TRIALS = (
                 "environment.variables_of_all_ranks_agree",
                 "environment.what_sets_nodes_apart_is_each_nodes_own",
                 "files.places_can_be_written_to",
+                "limits.devices_of_every_program_are_there",
                 "limits.shared_memory_is_enough",
                 "names.own_hostname_is_an_address_of_the_node",
                 "names.own_hostname_is_not_loopback",
@@ -176,12 +231,15 @@ TRIALS = (
         plant_variables,
         frozenset(
             {
+                "environment.a_persons_shell_has_the_variables_of_the_job",
                 "environment.proxies_leave_the_peers_out",
                 "master.address_belongs_to_the_first_node",
                 "master.port_is_outside_the_ephemeral_range",
                 "master.variables_are_the_same_on_every_node",
                 "network.interface_variables_match_an_interface",
                 "network.training_addresses_share_a_subnet",
+                "rdma.gid_index_exists_on_every_node",
+                "rdma.gid_index_is_routable_roce_v2",
                 "rdma.nccl_ib_hca_matches_a_port",
                 "rdma.nccl_ib_hca_takes_no_more_than_it_names",
             }
@@ -207,16 +265,41 @@ TRIALS = (
             }
         ),
     ),
+    Trial(
+        plant_interfaces,
+        frozenset(
+            {
+                "network.interfaces_of_nccl_have_subnets_of_their_own",
+                "network.nccl_starts_on_an_interface_of_the_peers",
+                "network.nccl_takes_no_more_interfaces_than_meant",
+                "network.training_interface_is_a_real_one",
+            }
+        ),
+    ),
+    Trial(
+        plant_name_servers,
+        frozenset(
+            {
+                "master.address_leads_every_node_to_the_first",
+                "master.first_node_knows_the_address_for_its_own",
+                "names.look_ups_are_answered",
+                "names.look_ups_are_fast",
+            }
+        ),
+    ),
     Trial(plant_alone, frozenset({"names.own_hostname_is_an_address_of_the_node"}), hosts=1),
     Trial(
         plant_full_names,
         frozenset(
             {
+                "files.no_token_is_left_behind",
+                "master.address_is_on_the_training_interface",
                 "names.full_names_of_peers_lead_to_them",
                 "names.localhost_is_the_node_itself",
                 "names.reverse_names_lead_back",
             }
         ),
+        (*FACTS_ONLY, "--shared={shared}"),
     ),
 )
 
@@ -225,6 +308,7 @@ class Judged:
     """What one run finds wrong."""
 
     def __init__(self, lab: Lab, folder, words):
+        words = [word.format(shared=lab.shared) for word in words]
         argv = [sys.executable, "-m", "pytest", f"--hosts={lab.names}", f"--python={sys.executable}", *words]
         done = lab.run([*argv, f"--report-dir={folder}"], timeout_s=100)
         self.output = done.stdout + done.stderr

@@ -32,7 +32,16 @@ NO_SOURCE = re.compile(
     r"opt/twin/(kernel\.json|env/(bin|pyvenv|lib/[^/]+/site-packages/(twin|__pycache__)))|usr/local/bin/|etc/nsswitch"
 )
 # Measured anew at each look.
-VOLATILE = ("clock", "age_seconds", "reverse_seconds", "seconds", "ephemeral_in_use", "listeners", "leftovers")
+VOLATILE = (
+    "clock",
+    "age_seconds",
+    "reverse_seconds",
+    "accepted_seconds",
+    "seconds",
+    "ephemeral_in_use",
+    "listeners",
+    "leftovers",
+)
 
 
 PCI_KINDS = {"0x0302": "GPU", "0x0300": "GPU", "0x1200": "GPU", "0x0200": "network", "0x0207": "adapter"}

@@ -18,6 +18,8 @@ class Route(Value, frozen=True):
     reverse: Text | Missing = Missing("not asked", "absent")  # the name that the address has here; absent: none
     reverse_addresses: tuple[Text, ...] = ()  # what that name resolves to here
     reverse_seconds: Seconds | Missing = Missing("not asked", "absent")
+    # The same for ::ffff:<address>, as a store that listens on both families sees a peer; asked where rank 0 runs.
+    accepted_seconds: Seconds | Missing = Missing("not asked", "absent")
     mtu: Count | Missing = Missing("not asked", "absent")  # of packets to the peer, as the route or a router cuts them
     card: Text | Missing = Missing("not among the neighbors", "absent")  # the hardware address that it is sent to
     is_written: bool = False  # by hand, and for good: no answer of the peer changes it
@@ -48,6 +50,11 @@ class Peers(Value, frozen=True, kw_only=True):
     def slow_lookups(self, limit_seconds: float) -> dict[str, float]:
         """The peers whose address took longer than that to be turned into a name."""
         seconds = {route.name: route.reverse_seconds for route in self.routes}
+        return {name: taken for name, taken in seconds.items() if isinstance(taken, float) and taken > limit_seconds}
+
+    def slow_when_accepted(self, limit_seconds: float) -> dict[str, float]:
+        """The peers' addresses, in the form in which rank 0's store sees them, that took longer than that."""
+        seconds = {f"::ffff:{route.address} ({route.name})": route.accepted_seconds for route in self.routes}
         return {name: taken for name, taken in seconds.items() if isinstance(taken, float) and taken > limit_seconds}
 
     def addresses_of_master(self) -> tuple[str, ...]:

@@ -167,6 +167,7 @@ def _about_peers(node: NodeFacts, cluster: Cluster, names: Collection[str]) -> d
         "peers": peers,
         "master_address": _variable(node, "MASTER_ADDR"),
         "bind": _port_to_bind(node),
+        "accepts": node.index == 0,
     }
 
 

@@ -60,7 +60,7 @@ def _tokens(case: Case) -> Remedy:
     left = [str(PurePosixPath(shared.path) / name) for shared in case.node.files.shared for name in shared.leftovers]
     if not left:
         raise FactMissing("tokens", "none is left")
-    return Remedy(shlex.join(["rm", "--", *left]))
+    return Remedy(shlex.join(["rm", "-f", "--", *left]))  # each node that has the folder lists them
 
 
 def _copied(case: Case) -> Remedy:

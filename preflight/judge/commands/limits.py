@@ -23,8 +23,10 @@ def _limit(item: str, value: str) -> Row:
             written = as_file(case.node, f"{SLURMD}/90-preflight-{item}.conf", "[Service]", unit)
             restarted = f"{as_root(case.node, 'systemctl', 'daemon-reload')} && {as_root(case.node, *RESTART)}"
             return Remedy(f"{as_root(case.node, 'mkdir', '-p', SLURMD)} && {written} && {restarted}")
-        now = into_file(case.node, FILE, f"* soft {item} {value}", f"* hard {item} {value}")
-        return Remedy(now, "# then log in again")
+        # To pam_limits * is everybody but root.
+        whom = ("*", "root") if case.node.identity.user_id == 0 else ("*",)
+        lines = [f"{one} {kind} {item} {value}" for one in whom for kind in ("soft", "hard")]
+        return Remedy(into_file(case.node, FILE, *lines), "# then log in again")
 
     return row
 

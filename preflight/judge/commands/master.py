@@ -74,9 +74,11 @@ def _holder(case: Case) -> Remedy:
 
 
 def _own_name(case: Case) -> Remedy:
-    """The endpoint's address for the node's own hostname."""
+    """The endpoint's address for the node's own hostname, where the job trains on it; else MASTER_ADDR is put right."""
     first = case.cluster.first
     (address, *_) = first.peers.addresses_of_master()
+    if not first.network.training_interface.holds_any([address]):
+        raise FactMissing("line of /etc/hosts", "MASTER_ADDR is not on the training interface")
     return in_hosts(first, {(first.identity.hostname,): address})
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.peers import Route
-from preflight.judge.commands.words import Case, Remedy, Row, as_root, others_have, sudo
+from preflight.judge.commands.words import Case, Remedy, Row, as_root, into_file, others_have, sudo
 from preflight.said.errors import FactMissing
 
 HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
@@ -108,6 +108,23 @@ def _leads_elsewhere(peer: NodeFacts, route: Route) -> bool:
     return isinstance(route.reverse, str) and not is_first and bool(peer.network.strays(route.reverse_addresses[:1]))
 
 
+def _slow(case: Case) -> Remedy:
+    """The peers' lines, and for addresses as a store of both families sees them further ones under names of their own.
+
+    Under the peer's name such a line would give that name a second address, and above the peer's line it would answer
+    for the address of IPv4 as well.
+    """
+    seen = _lines_of(_wrong(case, _is_slow_when_accepted), is_full=False)
+    lines = in_hosts(case.node, {**_lines_of(_wrong(case, _is_slow), is_full=False), **seen}).now
+    mapped = [f"::ffff:{address} {name}-mapped" for (name,), address in seen.items()]
+    return Remedy(f"{lines} && {{ {into_file(case.node, '/etc/hosts', *mapped)}; }}" if mapped else lines)
+
+
+def _is_slow_when_accepted(peer: NodeFacts, route: Route) -> bool:
+    del peer
+    return isinstance(route.accepted_seconds, float) and route.accepted_seconds > 0.1
+
+
 def _is_slow(peer: NodeFacts, route: Route) -> bool:
     del peer
     return isinstance(route.reverse_seconds, float) and route.reverse_seconds > 0.1
@@ -126,5 +143,5 @@ ROWS: dict[str, Row] = {
     "names.full_names_of_peers_lead_to_them": _peers(_is_lost_in_full, full=True),
     "names.reverse_names_lead_back": _peers(_leads_elsewhere),
     "names.look_ups_are_answered": _peers(_is_slow),
-    "names.look_ups_are_fast": _peers(_is_slow),
+    "names.look_ups_are_fast": _slow,
 }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ASKED_BACK = 8  # of how many peers the names are asked for by address: the first, so rank 0's node is among them
 BACK = "by address "
+MAPPED = "::ffff:"  # before an address of IPv4, as a listener of both families sees a peer
 LOOPBACK = 1  # its index; an address of the node itself is told by the interface that has it
 ATF_COM, ATF_PERM = 0x2, 0x4  # linux/if_arp.h
 IP_MTU, IPV6_MTU = 14, 24  # linux/in.h, linux/in6.h
@@ -34,7 +35,14 @@ def run(arguments: dict[str, Any]) -> dict[str, Any]:
     # The way back first: where no name server answers, the names use up all threads.
     backwards = {f"{BACK}{peer['address']}": about(name_of, peer["address"]) for peer in peers[:ASKED_BACK]}
     forwards = {name: about(addresses_of, name) for name in sorted(names) if name}
-    answers: dict[str, Any] = ask_all({**backwards, **forwards})
+    # Whom torch's store accepts has an address of IPv6, for it listens on both families: no line "10.0.0.1 node1" of
+    # /etc/hosts answers for ::ffff:10.0.0.1, and where no name server does, every connection waits for it.
+    mapped = {
+        f"{MAPPED}{peer['address']}": about(seconds_of, f"{MAPPED}{peer['address']}")
+        for peer in peers[:ASKED_BACK]
+        if arguments.get("accepts") and ":" not in peer["address"] and has_ipv6()
+    }
+    answers: dict[str, Any] = ask_all({**backwards, **mapped, **forwards})
     resolved = {name: answers[name] for name in forwards}
     held = netlink.addresses()
     names_of = dict(socket.if_nameindex())
@@ -47,7 +55,11 @@ def run(arguments: dict[str, Any]) -> dict[str, Any]:
     for peer in peers:
         found = route(peer, resolved=resolved, holders=holders, routed=routed, outward=outward)
         card = cards.get(f"{peer['address']} {found['interface']}", {})
-        routes.append({**found, **card, **reverse(answers.get(f"{BACK}{peer['address']}"))})
+        back = {
+            **reverse(answers.get(f"{BACK}{peer['address']}")),
+            **accepted(answers.get(f"{MAPPED}{peer['address']}")),
+        }
+        routes.append({**found, **card, **back})
     return {
         "routes": routes,
         "master_addresses": master_addresses(master, resolved),
@@ -136,6 +148,34 @@ def reverse(answer: Any) -> dict[str, Any]:
         "reverse_addresses": addresses,
         "reverse_seconds": round(taken, 4),
     }
+
+
+def seconds_of(address: str) -> float:
+    """How long the resolver takes to say what an address is called, or that it does not know."""
+    begun = time.monotonic()
+    try:
+        socket.getnameinfo((address, 0), socket.NI_NAMEREQD | socket.NI_NUMERICSERV)
+    except socket.gaierror:
+        return time.monotonic() - begun
+    return time.monotonic() - begun
+
+
+def accepted(answer: Any) -> dict[str, Any]:
+    """Those seconds as they cross the wire; nothing where they were not asked for."""
+    if answer is None:
+        return {}
+    if isinstance(answer, OSError):
+        return {"accepted_seconds": LIMIT_S if isinstance(answer, TimeoutError) else missing(str(answer))}
+    return {"accepted_seconds": round(answer, 4)}
+
+
+def has_ipv6() -> bool:
+    """Whether torch's store can listen on both families here; else it listens on IPv4 alone."""
+    try:
+        listen(socket.AF_INET6, 0)
+    except OSError:
+        return False
+    return True
 
 
 def known(resolved: Resolved, name: str) -> list[str]:

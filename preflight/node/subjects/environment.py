@@ -48,7 +48,7 @@ NAMES = frozenset(
         *("PYTHONHOME", "PYTHONUSERBASE", "OPENBLAS_NUM_THREADS", "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE"),
         *("VLLM_HOST_IP", "SGLANG_HOST_IP", "HOST_IP", "HOROVOD_GLOO_IFACE"),
         *("http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
-        *("grpc_proxy", "no_grpc_proxy"),
+        *("grpc_proxy", "no_grpc_proxy", "RAY_ADDRESS"),
     )
 )
 SECRETS = ("TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "AUTH", "JWT")

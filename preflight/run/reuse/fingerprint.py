@@ -33,6 +33,7 @@ MOVING = (
     "limits.leftovers",
     "limits.held",
     "peers.routes.*.reverse_seconds",
+    "peers.routes.*.accepted_seconds",
     "peers.routes.*.card",  # the neighbour is known from the first packet on
     "peers.routes.*.is_written",
     "peers.routes.*.mtu",

@@ -53,6 +53,15 @@ def test_slow_lookups_are_those_that_took_longer_than_the_limit():
     assert msgspec.structs.replace(NO_PEERS, routes=routes).slow_lookups(2.0) == {"node2": 4.5}
 
 
+def test_an_address_is_slow_as_a_store_sees_it():
+    """It is named in that form, for by itself it may be answered at once."""
+    route = msgspec.structs.replace(ROUTE, name="node2", address="10.0.0.2", accepted_seconds=4.5)
+    fast = msgspec.structs.replace(route, address="10.0.0.3", accepted_seconds=2.0)
+    peers = msgspec.structs.replace(NO_PEERS, routes=(route, fast))
+    assert peers.slow_when_accepted(2.0) == {"::ffff:10.0.0.2 (node2)": 4.5}
+    assert peers.slow_lookups(2.0) == {}
+
+
 def test_routes_are_read_as_the_node_sent_them():
     """Without the lookups of addresses, which are asked for only where they may matter."""
     peers = Peers(

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 from preflight.testing import healthy, roce
 from tests.judge.commands.typed import as_root, typed
 
 
-def test_a_limit_is_written_where_logins_read_it(tmp_path):
-    """Soft and hard, in a file of its own."""
+@pytest.mark.parametrize(("user_id", "whom"), [(0, "* root"), (1000, "*")])
+def test_a_limit_is_written_where_logins_read_it(tmp_path, user_id, whom):
+    """Soft and hard, in a file of its own; root has lines of its own, for those of everybody are not for root."""
     run = as_root(roce()).broken("node2", "limits", memlock_soft_bytes=1 << 16)
+    run = run.broken("node2", "identity", user_id=user_id)
     (command,) = typed(run, "limits.memlock_is_enough_for_rdma").values()
     file = tmp_path / "limits.conf"
     path = "/etc/security/limits.d/90-preflight.conf"
     assert path in command
-    subprocess.run(["sh", "-c", command.replace(path, str(file))], check=True)
-    assert file.read_text() == "* soft memlock unlimited\n* hard memlock unlimited\n"
+    subprocess.run(["sh", "-c", command.replace(path, str(file)).replace("sudo ", "")], check=True)
+    lines = [f"{one} {kind} memlock unlimited\n" for one in whom.split() for kind in ("soft", "hard")]
+    assert file.read_text() == "".join(lines)
 
 
 def test_in_slurm_a_limit_is_that_of_its_daemon(tmp_path):

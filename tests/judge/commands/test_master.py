@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.testing import healthy, roce
-from tests.checks.samples import leads_to
+from tests.checks.samples import leads_to, with_second_address
 from tests.judge.commands.typed import as_root, typed
 
 
@@ -12,6 +12,19 @@ def test_every_node_gets_the_address_of_the_first():
     run = leads_to(as_root(roce()), "127.0.0.1", "node1")
     found = typed(run, "master.address_belongs_to_the_first_node")
     assert found == dict.fromkeys(run.names, "export MASTER_ADDR=10.0.0.1")
+
+
+def test_the_own_name_follows_the_address_only_where_the_job_trains_on_it():
+    """Else MASTER_ADDR is corrected, and both commands together would only change places."""
+    name, other = "master.first_node_knows_the_address_for_its_own", "master.address_is_on_the_training_interface"
+    run = with_second_address(as_root(roce()), "node1", "10.5.0.1")
+    elsewhere = leads_to(run.with_variables(MASTER_ADDR="10.5.0.1"), "10.5.0.1")
+    assert typed(elsewhere, name) == {}
+    assert set(typed(elsewhere, other).values()) == {"export MASTER_ADDR=10.0.0.1"}
+    named = leads_to(run.with_variables(MASTER_ADDR="10.0.0.1"), "10.0.0.1")
+    named = named.broken("node1", "identity", hostname_address="10.5.0.1", hostname_addresses=("10.5.0.1",))
+    assert "10.0.0.1 node1" in typed(named, name)["node1"]
+    assert typed(named, other) == {}
 
 
 def test_who_holds_the_port_is_shown_and_ended_by_a_person_only():

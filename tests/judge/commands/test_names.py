@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from preflight.testing import healthy
-from tests.checks.samples import debian_name, resolves
+from tests.checks.samples import debian_name, looks_up, resolves
 from tests.judge.commands.typed import as_root, typed
 
 
@@ -71,4 +71,13 @@ def test_peers_that_cannot_be_resolved_get_a_line_each(tmp_path):
     (command,) = typed(run, "names.peers_can_be_resolved").values()
     assert written(command, tmp_path / "hosts", "::1 ip6-localhost\n") == (
         "10.0.0.2 node2\n10.0.0.3 node3\n::1 ip6-localhost\n"
+    )
+
+
+def test_an_address_as_a_store_sees_it_gets_a_line_under_a_name_of_its_own(tmp_path):
+    """Behind that of the peer, for the resolver takes the first line that fits either form."""
+    run = looks_up(as_root(healthy()), "node1", "node2", accepted_seconds=5.0)
+    (command,) = typed(run, "names.look_ups_are_fast").values()
+    assert written(command, tmp_path / "hosts", "127.0.0.1 localhost\n10.0.0.2 node2\n") == (
+        "10.0.0.2 node2\n127.0.0.1 localhost\n::ffff:10.0.0.2 node2-mapped\n"
     )

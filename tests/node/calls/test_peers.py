@@ -163,6 +163,22 @@ def test_the_way_back_from_an_address_to_its_name_is_timed():
     assert 0 <= route.reverse_seconds < 5
 
 
+def test_where_rank_0_runs_an_address_is_asked_for_as_its_store_sees_it():
+    """In the form of IPv6; of no other node, and of no address that is one of IPv6 already."""
+    asked = {"peers": [peer(), peer(name="six", address="::1")], "master_address": "", "bind": None}
+    first, six = peers.run({**asked, "accepts": True})["routes"]
+    assert isinstance(first["accepted_seconds"], float) is peers.has_ipv6()
+    assert "accepted_seconds" not in six
+    assert [route for route in peers.run({**asked, "accepts": False})["routes"] if "accepted_seconds" in route] == []
+
+
+def test_a_resolver_that_says_nothing_of_such_an_address_has_taken_the_whole_limit():
+    """A refusal of another kind took no time that could be told."""
+    assert peers.accepted(TimeoutError("the resolver gave no answer within 5 s")) == {"accepted_seconds": 5.0}
+    assert peers.accepted(OSError(5, "Input/output error"))["accepted_seconds"]["kind"] == "failed"
+    assert peers.accepted(None) == {}
+
+
 def test_an_address_without_a_name_is_absent_and_a_silent_resolver_has_failed():
     """Silence takes the whole limit; a refusal takes no time that could be told."""
     assert peers.reverse(("", [], 0.01))["reverse"]["kind"] == "absent"
