@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from tests import kinds
 from tests.bench import mutation_same
 from tests.bench.mutants import mutants
-from tests.bench.mutation_tests import is_below
+from tests.bench.mutation_tests import BROAD, is_below, is_tried
 from tests.house import ROOT
 
 
@@ -49,6 +52,14 @@ def test_what_walks_over_tables_is_tried_by_its_file_function_or_row():
     assert is_below("tests/test_found.py::test_a[x]", ["tests/test_found.py::test_a"])
     assert is_below("tests/test_found.py::test_a", ["tests"])
     assert not is_below("tests/test_found.py::test_ab[x]", ["tests/test_found.py::test_a"])
+
+
+@pytest.mark.parametrize("place", BROAD)
+def test_what_walks_over_tables_is_tried_although_it_is_wide(place):
+    """Each of these tests, which `-m unit` leaves out; without them a row of a table could change unnoticed."""
+    wide = [line for line in kinds.WIDE if is_below(line, [place])]
+    assert wide
+    assert all(is_tried(SimpleNamespace(nodeid=line)) for line in wide)
 
 
 def test_every_exception_by_hand_is_still_a_line_of_ours():

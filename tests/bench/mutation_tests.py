@@ -1,8 +1,9 @@
 """Which tests may notice a change of a file of ours, and which of them run the changed line?
 
 A file has a twin, the test file of its name; its room has tests; ALSO lists what tests it from elsewhere. The tests of unit
-are run once unchanged while every line that they run is noted: some minutes for judge, launch, diagnose and measure. Tests
-that start processes or a lab are left out, so a change that only those would notice counts as a survivor.
+and those that are wide are run once unchanged while every line that they run is noted: some minutes for judge, launch,
+diagnose and measure. Tests that start processes or a lab are left out, so a change that only those would notice counts as a
+survivor.
 """
 
 from __future__ import annotations
@@ -71,6 +72,11 @@ def is_below(test: str, places: Iterable[str]) -> bool:
     return any(test == place or test.startswith((f"{place}::", f"{place}/", f"{place}[")) for place in places)
 
 
+def is_tried(item: pytest.Item) -> bool:
+    """Does a test run in this process, and not for long?"""
+    return kinds.kind(item) in ("unit", "wide") and not kinds.is_long(item)
+
+
 @dataclass(frozen=True)
 class Map:
     """What the tests did when nothing was changed."""
@@ -122,7 +128,7 @@ class Map:
 
 
 class Tracer:
-    """A plugin that runs the tests of unit, and notes what each runs of some files."""
+    """A plugin that runs the tests that are tried, and notes what each runs of some files."""
 
     def __init__(self, root: Path, paths: Sequence[str]) -> None:
         self.names = {str(root / path): path for path in paths}
@@ -133,7 +139,7 @@ class Tracer:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave out the lab, processes and what takes long."""
-        items[:] = [item for item in items if kinds.kind(item) == "unit" and not kinds.is_long(item)]
+        items[:] = [item for item in items if is_tried(item)]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
