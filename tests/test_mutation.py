@@ -47,6 +47,34 @@ def test_sentences_of_the_catalogue_are_left_out_and_words_of_programs_are_not(m
     assert {one.line for one in every if not one.why_same} == {4, 5, 6}
 
 
+def test_the_ending_of_a_word_is_one_of_a_sentence():
+    """Whether one or several are there is; that a text is repeated, and a number that is compared elsewhere, is not."""
+    source = 'def f(n):\n    return said("{n} node{s}", n, "s" * (n != 1)) + "x" * (n != 3)\n'
+    assert left_out(source, "'s' is spoilt") == left_out(source, "1 becomes 2") == [True]
+    assert sorted(left_out(source, "NotEq becomes Eq")) == [False, True]
+    assert left_out(source, "3 becomes 4") == left_out(source, "'x' is spoilt") == [False]
+    assert left_out(source, "Mult becomes Add") == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("decorator", "is_left_out"),
+    [("cache", True), ("functools.lru_cache(maxsize=7)", True), ("cached_property", False)],
+)
+def test_a_result_that_is_kept_is_the_same_worked_out_anew(decorator, is_left_out):
+    """A property is read otherwise than a function is called."""
+    source = f"@{decorator}\ndef f(n):\n    return n == 9\n"
+    assert left_out(source, "is not decorated") == [is_left_out]
+    assert left_out(source, "9 becomes 10") == [False]
+    assert left_out(source, "7 becomes 8") == [True] * ("7" in decorator)
+
+
+def test_what_is_said_of_a_function_is_not_changed():
+    """Whether it waits for others or not."""
+    source = 'def f():\n    """One."""\nasync def g():\n    """Two."""\n    return "three"\n'
+    changed = [one.old for one in mutants("preflight/judge/blame.py", source) if one.words.endswith("is spoilt")]
+    assert changed == ["'three'"]
+
+
 def test_what_walks_over_tables_is_tried_by_its_file_function_or_row():
     """The parts of one parametrized test are below it."""
     assert is_below("tests/test_found.py::test_a[x]", ["tests/test_found.py::test_a"])

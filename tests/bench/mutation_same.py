@@ -32,6 +32,8 @@ SAME: dict[tuple[str, str, str], str] = {
 LIMIT = 100
 WORDS = {"said": (0,), "Cause": (1, 3)}  # who takes English sentences, and at which places
 SENTENCE = "the English words of a sentence; tests ask for the values in it"
+ENDINGS = ("s", "es")  # of a word behind a number
+KEPT = {"cache", "lru_cache"}
 EDGES = {("Lt", "LtE"), ("LtE", "Lt"), ("Gt", "GtE"), ("GtE", "Gt")}  # what takes a limit in, or leaves it out
 
 
@@ -51,6 +53,10 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
         return "a limit of a hundred and more: one more is as good"
     if isinstance(node, ast.Constant) and is_shown(node, within, path):
         return SENTENCE
+    if is_an_ending(node, within):
+        return SENTENCE
+    if is_of_a_cache(node, within):
+        return "what is remembered of a call changes how long the next one takes alone"
     if isinstance(above, ast.Call) and getattr(above.func, "id", "") == "Cause" and above.args[4:5] == [node]:
         return "where a cause was looked up: a reference for people"
     if isinstance(above, ast.Call) and isinstance(node, ast.Constant):
@@ -62,6 +68,31 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
         if held and getattr(held[0].targets[0], "id", "") == "COMMON":
             return "by which of its words a pattern is looked up changes how long it takes alone"
     return ""
+
+
+def is_an_ending(node: ast.AST, within: dict[ast.AST, ast.AST]) -> bool:
+    """Is it the "s" of nodes in a sentence, or what asks whether there are several?"""
+    if not isinstance(node, (ast.Constant, ast.Compare)):
+        return False
+    whole = next((one for one in ancestors(node, within)[:2] if isinstance(one, ast.BinOp)), None)
+    is_ending = whole is not None and isinstance(whole.op, ast.Mult) and isinstance(whole.right, ast.Compare)
+    if whole is None or not is_ending or getattr(whole.left, "value", "") not in ENDINGS:
+        return False
+    return node in (whole.left, whole.right) or within[node] is whole.right
+
+
+def is_of_a_cache(node: ast.AST, within: dict[ast.AST, ast.AST]) -> bool:
+    """Is it a function whose results are kept for the next call with the same arguments, or how many of them are kept?"""
+    if isinstance(node, ast.Constant):
+        calls = [one for one in ancestors(node, within)[:2] if isinstance(one, ast.Call)]
+        return bool(calls) and is_a_cache(calls[0])
+    return isinstance(node, ast.FunctionDef) and all(map(is_a_cache, node.decorator_list or [node]))
+
+
+def is_a_cache(decorator: ast.AST) -> bool:
+    """Is it one of functools that forgets nothing but time?"""
+    named = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return getattr(named, "attr", getattr(named, "id", "")) in KEPT
 
 
 def is_of_a_limit(node: ast.Compare, within: dict[ast.AST, ast.AST]) -> bool:
