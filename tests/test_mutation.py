@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -45,6 +46,23 @@ def test_sentences_of_the_catalogue_are_left_out_and_words_of_programs_are_not(m
     every = [one for one in mutants("preflight/judge/blame.py", source) if one.words.endswith("is spoilt")]
     assert {one.line for one in every if one.why_same} == {2, 3}
     assert {one.line for one in every if not one.why_same} == {4, 5, 6}
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_left_out"),
+    [
+        ("text[:60]", True),
+        ('", ".join(names[:4])', True),
+        ('", ".join(names[:1])', False),
+        ("names[:4]", False),
+        ("names[4:]", False),
+    ],
+)
+def test_how_much_is_shown_may_be_one_more(expression, is_left_out):
+    """Of a long text and of a list of names; which of several are taken elsewhere, or which one, is noticed."""
+    number = re.search(r"\d+", expression)[0]
+    words = f"{number} becomes {int(number) + 1}"
+    assert left_out(f"def f(text, names):\n    return {expression}\n", words) == [is_left_out]
 
 
 def test_the_ending_of_a_word_is_one_of_a_sentence():

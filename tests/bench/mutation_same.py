@@ -6,6 +6,7 @@ A change is left out of a sample, with its reason, after the sample was drawn: a
 from __future__ import annotations
 
 import ast
+import itertools
 from functools import cache
 
 from tests import catalogue
@@ -30,6 +31,8 @@ SAME: dict[tuple[str, str, str], str] = {
     ): "what stands for an option that is absent is only looked through for the mark of the unknown",
 }
 LIMIT = 100
+LETTERS = 40  # of a text, and more
+SEVERAL, JOINING = 3, {"join", "joined"}  # names, and who makes a list of them
 WORDS = {"said": (0,), "Cause": (1, 3)}  # who takes English sentences, and at which places
 SENTENCE = "the English words of a sentence; tests ask for the values in it"
 ENDINGS = ("s", "es")  # of a word behind a number
@@ -42,9 +45,9 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
     if (path, line, words) in SAME:
         return SAME[path, line, words]
     above = within.get(node)
+    if is_how_much_is_shown(node, within):
+        return "how long a text or list is before it is cut: one letter or name more is as good"
     if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= LIMIT:
-        if isinstance(above, ast.Slice):
-            return "how long a text is before it is cut: one letter more is as good"
         while isinstance(above, (ast.BinOp, ast.UnaryOp)):
             above = within[above]
         if isinstance(above, (ast.Assign, ast.AnnAssign)) and isinstance(within[above], ast.Module):
@@ -68,6 +71,19 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
         if held and getattr(held[0].targets[0], "id", "") == "COMMON":
             return "by which of its words a pattern is looked up changes how long it takes alone"
     return ""
+
+
+def is_how_much_is_shown(node: ast.AST, within: dict[ast.AST, ast.AST]) -> bool:
+    """Is it the end of a slice: of a text of many letters, or of several names that a sentence joins?"""
+    above = within.get(node)
+    if not isinstance(above, ast.Slice) or above.upper is not node or not isinstance(node, ast.Constant):
+        return False
+    inside = itertools.takewhile(lambda one: not isinstance(one, ast.stmt), ancestors(node, within))
+    joins = any(
+        isinstance(one, ast.Call) and getattr(one.func, "attr", getattr(one.func, "id", "")) in JOINING
+        for one in inside
+    )
+    return isinstance(node.value, int) and (node.value >= LETTERS or (joins and node.value >= SEVERAL))
 
 
 def is_an_ending(node: ast.AST, within: dict[ast.AST, ast.AST]) -> bool:
