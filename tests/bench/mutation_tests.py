@@ -24,6 +24,7 @@ import pytest
 from tests import kinds
 
 CALLS = 30  # of one function in one test are traced: later ones run hardly a new line, and each costs time
+LINES = 5000  # that these calls run are noted: a long loop comes to the same ones again
 STAGE_SECONDS = 12  # of tests are tried on a change in each of the two stages, as long as they took while traced
 # What walks over all cases or all rows of tables is tried in any case: which of them a change is in, no traced line says.
 BROAD = ("tests/diagnose/causes/test_examples.py", "tests/launch/test_truth.py", "tests/test_found.py")
@@ -148,9 +149,13 @@ class Tracer:
         names = self.names
         called: Counter[types.CodeType] = Counter()
 
+        noted: Counter[types.CodeType] = Counter()
+
         def lines(frame: types.FrameType, event: str, _: object) -> object:
             if event == "line":
                 seen.add((frame.f_code.co_filename, frame.f_lineno))
+                noted[frame.f_code] += 1
+                frame.f_trace_lines = noted[frame.f_code] < LINES
             return lines
 
         def calls(frame: types.FrameType, _event: str, _: object) -> object:
