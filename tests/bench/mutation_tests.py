@@ -31,6 +31,7 @@ BROAD = ("tests/diagnose/causes/test_examples.py", "tests/launch/test_truth.py",
 ALSO: dict[str, tuple[str, ...]] = {
     "checks": ("tests/judge", "tests/testing"),
     "preflight/diagnose": ("tests/test_found.py::test_logs_tell_what_is_listed",),
+    "preflight/job": ("tests/test_found.py::test_rehearsals_tell_what_is_listed",),
     "preflight/judge": (
         "tests/checks",
         "tests/test_found.py::test_broken_clusters_are_told_what_is_listed",
