@@ -153,7 +153,7 @@ def test_files_are_open_where_all_their_starts_are_and_nothing_stands_beside_the
 
 def test_of_what_is_left_out_the_starts_are_unjudged():
     """A file of another kind is no start of a job."""
-    files = read_texts({"notes.txt": "some words\n", "b.sh": "horovodrun -np 4 python t.py\n"})
+    files = read_texts({"notes.txt": "some words\n", "b.sh": "torchrun --nnodes=2 $X t.py\n"})
     assert {skip.file for skip in files.skips} == {"notes.txt", "b.sh"}
     assert {skip.file for skip in files.unjudged} == {"b.sh"}
 
