@@ -28,6 +28,16 @@ def left_out(source: str, words: str) -> list[bool]:
         ("FEW = 3\ndef f(n):\n    return n > FEW\n", "Gt becomes GtE", False),
         ("def f(n, m):\n    return n < m\n", "Lt becomes LtE", False),
         ("def f(n):\n    return n < 99\n", "Lt becomes LtE", False),
+        ("DEPTH_LIMIT = 60\ndef f(n):\n    return n > DEPTH_LIMIT\n", "Gt becomes GtE", True),
+        ("DEPTH_LIMIT = 60\n", "60 becomes 61", True),
+        ("SIZE_LIMIT = 4 << 20\n", "20 becomes 21", True),
+        ("NESTING_LIMIT = 5\n", "5 becomes 6", False),
+        ("DEPTH = 60\n", "60 becomes 61", False),
+        (
+            "from preflight.launch.text.located import DEPTH_LIMIT\ndef f(n):\n    return n > DEPTH_LIMIT\n",
+            "Gt becomes GtE",
+            True,
+        ),
     ],
 )
 def test_one_more_than_a_large_limit_is_as_good(source, words, is_left_out):

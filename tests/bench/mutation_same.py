@@ -31,6 +31,7 @@ SAME: dict[tuple[str, str, str], str] = {
     ): "what stands for an option that is absent is only looked through for the mark of the unknown",
 }
 LIMIT = 100
+BOUND, BOUNDING = 16, ("_LIMIT", "_LIMIT_BYTES", "_COSTS")  # the least that is one, and how those are called
 LETTERS = 40  # of a text, and more
 SEVERAL, JOINING = 3, {"join", "joined"}  # names, and who makes a list of them
 WORDS = {"said": (0,), "Cause": (1, 3)}  # who takes English sentences, and at which places
@@ -52,6 +53,8 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
             above = within[above]
         if isinstance(above, (ast.Assign, ast.AnnAssign)) and isinstance(within[above], ast.Module):
             return "a limit of a hundred and more: one more is as good"
+    if isinstance(node, ast.Constant) and bounds(node, within):
+        return "what bounds depth, memory or work: a step more is as good"
     if isinstance(node, ast.Compare) and tuple(words.split(" becomes ")) in EDGES and is_of_a_limit(node, within):
         return "a limit of a hundred and more: one more is as good"
     if isinstance(node, ast.Constant) and is_shown(node, within, path):
@@ -117,9 +120,29 @@ def is_of_a_limit(node: ast.Compare, within: dict[ast.AST, ast.AST]) -> bool:
     if isinstance(limit, ast.Name):
         module = ancestors(node, within)[-1]
         assert isinstance(module, ast.Module)
-        named = [one for one in module.body if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == limit.id]
-        return bool(named) and amount(named[0].value) >= LIMIT
+        return named(limit.id, module) >= (BOUND if limit.id.endswith(BOUNDING) else LIMIT)
     return amount(limit) >= LIMIT
+
+
+def named(name: str, module: ast.Module) -> float:
+    """The number that a name at the top of a module stands for, or of the module of ours that it comes from."""
+    for one in module.body:
+        if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == name:
+            return amount(one.value)
+        if isinstance(one, ast.ImportFrom) and one.module and name in [alias.name for alias in one.names]:
+            file = ROOT / f"{one.module.replace('.', '/')}.py"
+            return named(name, ast.parse(file.read_text(encoding="utf-8"))) if file.exists() else 0
+    return 0
+
+
+def bounds(node: ast.Constant, within: dict[ast.AST, ast.AST]) -> bool:
+    """Is it the number of a LIMIT at the top of a module, or one of those that it is made of?"""
+    above = within.get(node)
+    while isinstance(above, ast.BinOp):
+        above = within[above]
+    if not isinstance(above, ast.Assign) or not isinstance(within[above], ast.Module):
+        return False
+    return ast.unparse(above.targets[0]).endswith(BOUNDING) and amount(above.value) >= BOUND
 
 
 def amount(node: ast.AST) -> float:
