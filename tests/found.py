@@ -3,9 +3,10 @@
 Of each finding about a launch file, alone, beside the facts of nodes, or broken in one place: verdict and rule, the
 lines it points at, the nodes, the values of its sentence and of its fix, and what it would edit; of each start all its
 fields. Of each log: the causes, their lines, ranks and nodes. Of each broken cluster: the verdicts, the values and the
-commands that an operator is given. No wording stands there, so a better sentence changes nothing, and a wrong number,
-line, rank, edit or command does. The case of the same name in tests/data/launch/ or tests/diagnose/logs/, or the rows
-of the check in tests/checks/, say whether a line is right.
+commands that an operator is given. Of each rehearsal that went wrong: the causes, their nodes, lines and names. No
+wording stands there, so a better sentence changes nothing, and a wrong number, line, rank, edit or command does. The
+case of the same name in tests/data/launch/ or tests/diagnose/logs/, or the rows of the check in tests/checks/, say
+whether a line is right.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ from string import ascii_letters
 from typing import Any
 from zlib import crc32
 
+import msgspec
+
 from preflight.diagnose import diagnose
 from preflight.diagnose.causes import SUBJECTS
 from preflight.diagnose.found import Diagnosis
+from preflight.facts.results.rehearsal import Rehearsal
+from preflight.job.measure.rehearsal.judged import judged as judged_rehearsal
 from preflight.judge.ledger.findings import Finding
 from preflight.launch.read import read_texts
 from preflight.launch.rules.check import check_texts
@@ -34,6 +39,8 @@ from tests.checks.samples import Broken, judge
 from tests.diagnose import test_logs
 from tests.diagnose.causes import examples
 from tests.house import ROOT
+from tests.job.measure.rehearsal import broken as rehearsals
+from tests.job.measure.rehearsal.stories import LIMITS
 from tests.judge.commands.test_every_check import rows
 from tests.judge.commands.typed import as_root
 from tests.launch import faults, nodes, told, truth
@@ -173,7 +180,7 @@ def diagnosed(found: Diagnosis) -> Iterator[str]:
 
 def of_fields(value: Any) -> Iterator[str]:
     """The fields of a value that say something, without their words."""
-    for one in dataclasses.fields(value):
+    for one in msgspec.structs.fields(value) if isinstance(value, msgspec.Struct) else dataclasses.fields(value):
         held, usual = getattr(value, one.name), one.default
         if held and held != usual:
             yield f"{one.name}={' '.join(of_value(held))}"
@@ -230,6 +237,42 @@ def as_judged(finding: Finding) -> Iterator[str]:
         yield f"  {command.node}: {' || lasting: '.join(ways)}"
 
 
+def of_rehearsals() -> Sections:
+    """Each rehearsal in which one thing went wrong: its causes, and what else differs from the one before it."""
+
+    def lines(some: dict[str, rehearsals.Broken]) -> Iterator[str]:
+        before: list[str] = []
+        for name, make in some.items():
+            story, cast = make()
+            found = judged_rehearsal(story, cast, dict.fromkeys(story.nodes, LIMITS), backend="gloo")
+            came = list(as_come(found))
+            yield from [f"=== {name}", *as_rehearsed(found), *(line for line in came if line not in before)]
+            before = came
+
+    return {subject: partial(lines, some) for subject, some in rehearsals.BROKEN.items()}
+
+
+def as_rehearsed(found: Rehearsal) -> Iterator[str]:
+    """The causes, each with the lines and names that it is about."""
+    for cause in found.causes:
+        traits = [name for name in ("is_advisory", "is_unmeasured") if getattr(cause, name)]
+        yield " ".join([f"{cause.about} on {','.join(cause.nodes)}", *traits, *values(cause.message)])
+        fix = list(values(cause.fix))
+        yield from [f"  fix {' '.join(fix)}"] * bool(fix)
+        about = [*(f"{file}:{line}" for file, line in cause.where), *cause.names]
+        yield from [f"  about {' '.join(about)}"] * bool(about)
+
+
+def as_come(found: Rehearsal) -> Iterator[str]:
+    """What could not be judged, how far each script and rank came, and how long that took."""
+    for about, reasons in found.unjudged.items():
+        yield f"unjudged {about} {' '.join(f'{node}:{why}' for node, why in reasons.items())}"
+    for script in found.scripts:
+        yield f"script {' '.join(of_fields(script))}"
+    for rank in found.ranks:
+        yield f"rank {' '.join(of_fields(rank))}"
+
+
 def numbers(ranks: Iterable[int]) -> str:
     """Ranks, in few letters."""
     return ",".join(map(str, ranks))
@@ -242,6 +285,7 @@ TABLES: dict[str, Callable[[], Sections]] = {
     "lines": of_lines,
     "logs": of_logs,
     "nodes": of_cases_on_nodes,
+    "rehearsals": of_rehearsals,
     "starts": of_starts,
 }
 

@@ -41,6 +41,12 @@ def test_logs_tell_what_is_listed(name, section):
     assert_listed(name, section)
 
 
+@sections("rehearsals")
+def test_rehearsals_tell_what_is_listed(name, section):
+    """Causes with their nodes, values, lines and names, and how far each rank came."""
+    assert_listed(name, section)
+
+
 @pytest.mark.parametrize("name", said.TABLES)
 def test_no_section_is_missing(name):
     """A new file of cases, check with a broken cluster or kind of fault is listed too."""

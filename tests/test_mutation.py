@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
+
 import pytest
 
+from tests import kinds
 from tests.bench import mutation_same
 from tests.bench.mutants import mutants
-from tests.bench.mutation_tests import is_below
+from tests.bench.mutation_tests import BROAD, is_below, is_tried
 from tests.house import ROOT
 
 
@@ -24,6 +28,16 @@ def left_out(source: str, words: str) -> list[bool]:
         ("FEW = 3\ndef f(n):\n    return n > FEW\n", "Gt becomes GtE", False),
         ("def f(n, m):\n    return n < m\n", "Lt becomes LtE", False),
         ("def f(n):\n    return n < 99\n", "Lt becomes LtE", False),
+        ("DEPTH_LIMIT = 60\ndef f(n):\n    return n > DEPTH_LIMIT\n", "Gt becomes GtE", True),
+        ("DEPTH_LIMIT = 60\n", "60 becomes 61", True),
+        ("SIZE_LIMIT = 4 << 20\n", "20 becomes 21", True),
+        ("NESTING_LIMIT = 5\n", "5 becomes 6", False),
+        ("DEPTH = 60\n", "60 becomes 61", False),
+        (
+            "from preflight.launch.text.located import DEPTH_LIMIT\ndef f(n):\n    return n > DEPTH_LIMIT\n",
+            "Gt becomes GtE",
+            True,
+        ),
     ],
 )
 def test_one_more_than_a_large_limit_is_as_good(source, words, is_left_out):
@@ -44,11 +58,64 @@ def test_sentences_of_the_catalogue_are_left_out_and_words_of_programs_are_not(m
     assert {one.line for one in every if not one.why_same} == {4, 5, 6}
 
 
+@pytest.mark.parametrize(
+    ("expression", "is_left_out"),
+    [
+        ("text[:60]", True),
+        ('", ".join(names[:4])', True),
+        ('", ".join(names[:1])', False),
+        ("names[:4]", False),
+        ("names[4:]", False),
+    ],
+)
+def test_how_much_is_shown_may_be_one_more(expression, is_left_out):
+    """Of a long text and of a list of names; which of several are taken elsewhere, or which one, is noticed."""
+    number = re.search(r"\d+", expression)[0]
+    words = f"{number} becomes {int(number) + 1}"
+    assert left_out(f"def f(text, names):\n    return {expression}\n", words) == [is_left_out]
+
+
+def test_the_ending_of_a_word_is_one_of_a_sentence():
+    """Whether one or several are there is; that a text is repeated, and a number that is compared elsewhere, is not."""
+    source = 'def f(n):\n    return said("{n} node{s}", n, "s" * (n != 1)) + "x" * (n != 3)\n'
+    assert left_out(source, "'s' is spoilt") == left_out(source, "1 becomes 2") == [True]
+    assert sorted(left_out(source, "NotEq becomes Eq")) == [False, True]
+    assert left_out(source, "3 becomes 4") == left_out(source, "'x' is spoilt") == [False]
+    assert left_out(source, "Mult becomes Add") == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("decorator", "is_left_out"),
+    [("cache", True), ("functools.lru_cache(maxsize=7)", True), ("cached_property", False)],
+)
+def test_a_result_that_is_kept_is_the_same_worked_out_anew(decorator, is_left_out):
+    """A property is read otherwise than a function is called."""
+    source = f"@{decorator}\ndef f(n):\n    return n == 9\n"
+    assert left_out(source, "is not decorated") == [is_left_out]
+    assert left_out(source, "9 becomes 10") == [False]
+    assert left_out(source, "7 becomes 8") == [True] * ("7" in decorator)
+
+
+def test_what_is_said_of_a_function_is_not_changed():
+    """Whether it waits for others or not."""
+    source = 'def f():\n    """One."""\nasync def g():\n    """Two."""\n    return "three"\n'
+    changed = [one.old for one in mutants("preflight/judge/blame.py", source) if one.words.endswith("is spoilt")]
+    assert changed == ["'three'"]
+
+
 def test_what_walks_over_tables_is_tried_by_its_file_function_or_row():
     """The parts of one parametrized test are below it."""
     assert is_below("tests/test_found.py::test_a[x]", ["tests/test_found.py::test_a"])
     assert is_below("tests/test_found.py::test_a", ["tests"])
     assert not is_below("tests/test_found.py::test_ab[x]", ["tests/test_found.py::test_a"])
+
+
+@pytest.mark.parametrize("place", BROAD)
+def test_what_walks_over_tables_is_tried_although_it_is_wide(place):
+    """Each of these tests, which `-m unit` leaves out; without them a row of a table could change unnoticed."""
+    wide = [line for line in kinds.WIDE if is_below(line, [place])]
+    assert wide
+    assert all(is_tried(SimpleNamespace(nodeid=line)) for line in wide)
 
 
 def test_every_exception_by_hand_is_still_a_line_of_ours():

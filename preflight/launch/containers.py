@@ -30,20 +30,20 @@ class Container:
 
     file: str
     line: int
+    network: str
+    publishes: bool
+    shm: str
+    ipc: str
+    is_privileged: bool
+    locks_memory: bool
+    has_gpus: bool
+    devices: tuple[str, ...]
+    words: Mapping[str, str]
     image: str = ""
-    network: str = ""
     has_networks: bool = False
-    publishes: bool = False
-    shm: str = ""
-    ipc: str = ""
-    is_privileged: bool = False
-    locks_memory: bool = False
-    has_gpus: bool = False
-    devices: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     taken_along: tuple[str, ...] = ()  # variables of the shell outside, by -e NAME
     is_opaque: bool = False
-    words: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def where(self) -> Where:

@@ -34,8 +34,8 @@ class Layout:
     program: tuple[str, ...]
     like: str
     has_gpus: bool
-    python: str = ""  # the interpreter that was asked for; "" leaves it to each node's PATH
-    start_in: str = ""  # where the program's own path begins; over ssh a script starts in the home of the user
+    python: str  # the interpreter that was asked for; "" leaves it to each node's PATH
+    start_in: str  # where the program's own path begins; over ssh a script starts in the home of the user
 
     @property
     def enter(self) -> str:
@@ -72,8 +72,8 @@ def layout_of(
     like: str,
     *,
     equal_ranks: bool,
-    python: str = "",
-    start_in: str = "",
+    python: str,
+    start_in: str,
 ) -> Layout:
     """The layout of a job on the nodes of a cluster, with `equal_ranks` the same number of them on every node."""
     gpus = tuple(node.gpu_count() for node in cluster)

@@ -269,7 +269,7 @@ class ScriptFile:
     plans: tuple[Plan, ...]
     marks: Marks
     slurm: Slurm | None
-    is_started: bool = False  # by another script, which is there too
+    is_started: bool  # by another script, which is there too
 
 
 @dataclass(frozen=True)

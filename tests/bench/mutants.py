@@ -34,6 +34,7 @@ COMPUTED: dict[type, type] = {
     ast.BitOr: ast.BitAnd,
     ast.Mod: ast.Mult,
 }
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Change = tuple[str, Callable[[ast.AST], ast.AST]]
 
 
@@ -140,7 +141,7 @@ def unread(tree: ast.Module) -> set[ast.AST]:
     """Nodes whose change is none of behaviour: docstrings, annotations, words of errors, what is there for types alone."""
     found: set[ast.AST] = set()
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+        if isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)) and ast.get_docstring(node) is not None:
             found.add(node.body[0].value)
         said = [getattr(node, name, None) for name in ("annotation", "returns", "exc")]
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
@@ -188,7 +189,7 @@ def at_import(node: ast.AST, within: dict[ast.AST, ast.AST]) -> bool:
         inner, node = node, within[node]
         if isinstance(node, ast.Lambda) and inner is node.body:
             return False
-        if isinstance(node, ast.FunctionDef) and inner in node.body:
+        if isinstance(node, FUNCTIONS) and inner in node.body:
             return False
     return True
 

@@ -6,6 +6,7 @@ A change is left out of a sample, with its reason, after the sample was drawn: a
 from __future__ import annotations
 
 import ast
+import itertools
 from functools import cache
 
 from tests import catalogue
@@ -30,8 +31,13 @@ SAME: dict[tuple[str, str, str], str] = {
     ): "what stands for an option that is absent is only looked through for the mark of the unknown",
 }
 LIMIT = 100
+BOUND, BOUNDING = 16, ("_LIMIT", "_LIMIT_BYTES", "_COSTS")  # the least that is one, and how those are called
+LETTERS = 40  # of a text, and more
+SEVERAL, JOINING = 3, {"join", "joined"}  # names, and who makes a list of them
 WORDS = {"said": (0,), "Cause": (1, 3)}  # who takes English sentences, and at which places
 SENTENCE = "the English words of a sentence; tests ask for the values in it"
+ENDINGS = ("s", "es")  # of a word behind a number
+KEPT = {"cache", "lru_cache"}
 EDGES = {("Lt", "LtE"), ("LtE", "Lt"), ("Gt", "GtE"), ("GtE", "Gt")}  # what takes a limit in, or leaves it out
 
 
@@ -40,17 +46,23 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
     if (path, line, words) in SAME:
         return SAME[path, line, words]
     above = within.get(node)
+    if is_how_much_is_shown(node, within):
+        return "how long a text or list is before it is cut: one letter or name more is as good"
     if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= LIMIT:
-        if isinstance(above, ast.Slice):
-            return "how long a text is before it is cut: one letter more is as good"
         while isinstance(above, (ast.BinOp, ast.UnaryOp)):
             above = within[above]
         if isinstance(above, (ast.Assign, ast.AnnAssign)) and isinstance(within[above], ast.Module):
             return "a limit of a hundred and more: one more is as good"
+    if isinstance(node, ast.Constant) and bounds(node, within):
+        return "what bounds depth, memory or work: a step more is as good"
     if isinstance(node, ast.Compare) and tuple(words.split(" becomes ")) in EDGES and is_of_a_limit(node, within):
         return "a limit of a hundred and more: one more is as good"
     if isinstance(node, ast.Constant) and is_shown(node, within, path):
         return SENTENCE
+    if is_an_ending(node, within):
+        return SENTENCE
+    if is_of_a_cache(node, within):
+        return "what is remembered of a call changes how long the next one takes alone"
     if isinstance(above, ast.Call) and getattr(above.func, "id", "") == "Cause" and above.args[4:5] == [node]:
         return "where a cause was looked up: a reference for people"
     if isinstance(above, ast.Call) and isinstance(node, ast.Constant):
@@ -64,15 +76,73 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
     return ""
 
 
+def is_how_much_is_shown(node: ast.AST, within: dict[ast.AST, ast.AST]) -> bool:
+    """Is it the end of a slice: of a text of many letters, or of several names that a sentence joins?"""
+    above = within.get(node)
+    if not isinstance(above, ast.Slice) or above.upper is not node or not isinstance(node, ast.Constant):
+        return False
+    inside = itertools.takewhile(lambda one: not isinstance(one, ast.stmt), ancestors(node, within))
+    joins = any(
+        isinstance(one, ast.Call) and getattr(one.func, "attr", getattr(one.func, "id", "")) in JOINING
+        for one in inside
+    )
+    return isinstance(node.value, int) and (node.value >= LETTERS or (joins and node.value >= SEVERAL))
+
+
+def is_an_ending(node: ast.AST, within: dict[ast.AST, ast.AST]) -> bool:
+    """Is it the "s" of nodes in a sentence, or what asks whether there are several?"""
+    if not isinstance(node, (ast.Constant, ast.Compare)):
+        return False
+    whole = next((one for one in ancestors(node, within)[:2] if isinstance(one, ast.BinOp)), None)
+    is_ending = whole is not None and isinstance(whole.op, ast.Mult) and isinstance(whole.right, ast.Compare)
+    if whole is None or not is_ending or getattr(whole.left, "value", "") not in ENDINGS:
+        return False
+    return node in (whole.left, whole.right) or within[node] is whole.right
+
+
+def is_of_a_cache(node: ast.AST, within: dict[ast.AST, ast.AST]) -> bool:
+    """Is it a function whose results are kept for the next call with the same arguments, or how many of them are kept?"""
+    if isinstance(node, ast.Constant):
+        calls = [one for one in ancestors(node, within)[:2] if isinstance(one, ast.Call)]
+        return bool(calls) and is_a_cache(calls[0])
+    return isinstance(node, ast.FunctionDef) and all(map(is_a_cache, node.decorator_list or [node]))
+
+
+def is_a_cache(decorator: ast.AST) -> bool:
+    """Is it one of functools that forgets nothing but time?"""
+    named = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return getattr(named, "attr", getattr(named, "id", "")) in KEPT
+
+
 def is_of_a_limit(node: ast.Compare, within: dict[ast.AST, ast.AST]) -> bool:
     """Is a value compared with one number of a hundred and more, written there or named at the top of the module?"""
     (limit,) = node.comparators[:1]
     if isinstance(limit, ast.Name):
         module = ancestors(node, within)[-1]
         assert isinstance(module, ast.Module)
-        named = [one for one in module.body if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == limit.id]
-        return bool(named) and amount(named[0].value) >= LIMIT
+        return named(limit.id, module) >= (BOUND if limit.id.endswith(BOUNDING) else LIMIT)
     return amount(limit) >= LIMIT
+
+
+def named(name: str, module: ast.Module) -> float:
+    """The number that a name at the top of a module stands for, or of the module of ours that it comes from."""
+    for one in module.body:
+        if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == name:
+            return amount(one.value)
+        if isinstance(one, ast.ImportFrom) and one.module and name in [alias.name for alias in one.names]:
+            file = ROOT / f"{one.module.replace('.', '/')}.py"
+            return named(name, ast.parse(file.read_text(encoding="utf-8"))) if file.exists() else 0
+    return 0
+
+
+def bounds(node: ast.Constant, within: dict[ast.AST, ast.AST]) -> bool:
+    """Is it the number of a LIMIT at the top of a module, or one of those that it is made of?"""
+    above = within.get(node)
+    while isinstance(above, ast.BinOp):
+        above = within[above]
+    if not isinstance(above, ast.Assign) or not isinstance(within[above], ast.Module):
+        return False
+    return ast.unparse(above.targets[0]).endswith(BOUNDING) and amount(above.value) >= BOUND
 
 
 def amount(node: ast.AST) -> float:

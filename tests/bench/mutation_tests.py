@@ -1,8 +1,9 @@
 """Which tests may notice a change of a file of ours, and which of them run the changed line?
 
 A file has a twin, the test file of its name; its room has tests; ALSO lists what tests it from elsewhere. The tests of unit
-are run once unchanged while every line that they run is noted: some minutes for judge, launch, diagnose and measure. Tests
-that start processes or a lab are left out, so a change that only those would notice counts as a survivor.
+and those that are wide are run once unchanged while every line that they run is noted: some minutes for judge, launch,
+diagnose and measure. Tests that start processes or a lab are left out, so a change that only those would notice counts as a
+survivor.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ import pytest
 from tests import kinds
 
 CALLS = 30  # of one function in one test are traced: later ones run hardly a new line, and each costs time
+LINES = 5000  # that these calls run are noted: a long loop comes to the same ones again
 STAGE_SECONDS = 12  # of tests are tried on a change in each of the two stages, as long as they took while traced
 # What walks over all cases or all rows of tables is tried in any case: which of them a change is in, no traced line says.
 BROAD = ("tests/diagnose/causes/test_examples.py", "tests/launch/test_truth.py", "tests/test_found.py")
 ALSO: dict[str, tuple[str, ...]] = {
     "checks": ("tests/judge", "tests/testing"),
     "preflight/diagnose": ("tests/test_found.py::test_logs_tell_what_is_listed",),
+    "preflight/job": ("tests/test_found.py::test_rehearsals_tell_what_is_listed",),
     "preflight/judge": (
         "tests/checks",
         "tests/test_found.py::test_broken_clusters_are_told_what_is_listed",
@@ -69,6 +72,11 @@ def tests_of(path: str) -> list[str]:
 def is_below(test: str, places: Iterable[str]) -> bool:
     """Is a test's node id in one of these files or folders?"""
     return any(test == place or test.startswith((f"{place}::", f"{place}/", f"{place}[")) for place in places)
+
+
+def is_tried(item: pytest.Item) -> bool:
+    """Does a test run in this process, and not for long?"""
+    return kinds.kind(item) in ("unit", "wide") and not kinds.is_long(item)
 
 
 @dataclass(frozen=True)
@@ -122,7 +130,7 @@ class Map:
 
 
 class Tracer:
-    """A plugin that runs the tests of unit, and notes what each runs of some files."""
+    """A plugin that runs the tests that are tried, and notes what each runs of some files."""
 
     def __init__(self, root: Path, paths: Sequence[str]) -> None:
         self.names = {str(root / path): path for path in paths}
@@ -133,7 +141,7 @@ class Tracer:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave out the lab, processes and what takes long."""
-        items[:] = [item for item in items if kinds.kind(item) == "unit" and not kinds.is_long(item)]
+        items[:] = [item for item in items if is_tried(item)]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
@@ -142,9 +150,13 @@ class Tracer:
         names = self.names
         called: Counter[types.CodeType] = Counter()
 
+        noted: Counter[types.CodeType] = Counter()
+
         def lines(frame: types.FrameType, event: str, _: object) -> object:
             if event == "line":
                 seen.add((frame.f_code.co_filename, frame.f_lineno))
+                noted[frame.f_code] += 1
+                frame.f_trace_lines = noted[frame.f_code] < LINES
             return lines
 
         def calls(frame: types.FrameType, _event: str, _: object) -> object:

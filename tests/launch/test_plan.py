@@ -8,7 +8,7 @@ from preflight.judge.ledger.findings import Where
 from preflight.launch.field import Sourced, Unknown
 from preflight.launch.plan import Slurm, fail, warn
 from preflight.launch.read import read_texts
-from tests.launch.samples import SBATCH, config, torchrun
+from tests.launch.samples import BATCHES, HOSTFILE, SBATCH, config, torchrun
 
 
 def plan(text: str, name: str = "n.sh"):
@@ -139,3 +139,28 @@ def test_a_login_on_another_node_is_told_from_a_shell(around, is_logged_in):
     """kubectl counts only where it runs something in a pod."""
     found = plan(around.replace("{}", "torchrun --nnodes=2 --node_rank=1 --master_addr=n1 t.py") + "\n")
     assert found.is_logged_in is is_logged_in
+
+
+def test_files_are_open_where_all_their_starts_are_and_nothing_stands_beside_them():
+    """A hostfile, batch figures or variables are something to hold them against; so is one start that says more."""
+    opens, says = "torchrun --nnodes=$N t.py\n", "torchrun --nnodes=2 t.py\n"
+    assert read_texts({"a.sh": opens, "b.sh": opens}).are_open
+    assert not read_texts({"a.sh": opens, "b.sh": says}).are_open
+    assert not read_texts({}).are_open
+    for name, text in (("hostfile", HOSTFILE), ("ds.json", BATCHES), ("nccl.conf", "NCCL_DEBUG=INFO\n")):
+        assert not read_texts({"a.sh": opens, name: text}).are_open
+
+
+def test_of_what_is_left_out_the_starts_are_unjudged():
+    """A file of another kind is no start of a job."""
+    files = read_texts({"notes.txt": "some words\n", "b.sh": "torchrun --nnodes=2 $X t.py\n"})
+    assert {skip.file for skip in files.skips} == {"notes.txt", "b.sh"}
+    assert {skip.file for skip in files.unjudged} == {"b.sh"}
+
+
+def test_a_rule_gives_no_verdict_that_its_row_does_not_name():
+    """Else what is shown of it in the docs would be wrong."""
+    with pytest.raises(ValueError, match="gives fail, and never warn"):
+        warn("ranks_are_distinct", "message")
+    with pytest.raises(KeyError):
+        fail("no_such_rule", "message")

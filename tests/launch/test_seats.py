@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.launch.read import read_texts
-from preflight.launch.seats import described, folded, ranks_table, span
+from preflight.launch.seats import described, folded, ranks_table, section, span
 from tests.launch.nodes import cluster, cluster_of, node
 from tests.launch.samples import config, exports, pair, torchrun
 
@@ -58,3 +58,26 @@ def test_secrets_are_hidden():
     plan = read_texts({"n.sh": "export HF_TOKEN=abc\n" + torchrun()}).plans[0]
     assert "abc" not in str(described(plan))
     assert described(plan)["nodes"] == {"value": 2, "file": "n.sh", "line": 4, "origin": "written"}
+
+
+def test_the_section_of_the_report_has_every_start_and_rank():
+    """Ranks by their names, as the table has them."""
+    files = read_texts(pair(torchrun))
+    found = section(files, cluster())
+    assert found["launches"] == [described(plan) for plan in files.plans]
+    assert len(found["ranks"]) == 16
+    assert found["ranks"][9] == {
+        "rank": 9,
+        "node": "node2",
+        "local_rank": 1,
+        "device": "cuda:1",
+        "interface": "eth0",
+        "address": "10.0.0.2",
+    }
+
+
+def test_without_starts_there_are_no_ranks():
+    """And a start by hand that names no rank has none."""
+    assert ranks_table([]) == ()
+    files = read_texts({"a.sh": exports(0), "b.sh": exports(1).replace("export RANK=1\n", "unset RANK\n")})
+    assert [seat.rank for seat in ranks_table(files.plans)] == [0]

@@ -19,11 +19,11 @@ def headless(
     documents: list[Located],
     file: str,
     *,
-    labels: Located | None = None,
-    owner: Located | None = None,
-    count: Field[int] = None,
-    namespace: Located | None = None,
-    pod: Located | None = None,
+    labels: Located | None,
+    owner: Located | None,
+    count: Field[int],
+    namespace: Located | None,
+    pod: Located | None,
 ) -> list[Finding]:
     """Pods find each other by name only through a headless service that they name; `owner` numbers `count` of them."""
     shared = [one for plan in plans for one in _of_all_pods(plan, subdomain, documents, count)]
@@ -182,9 +182,7 @@ def _is_published(service: Located, pod: Located | None, name: str, file: str) -
 OF_A_JOB = ("job-name", "controller-uid", "batch.kubernetes.io/")
 
 
-def _selects(
-    service: Located, labels: Located | None, where: Where, file: str, owner: Located | None = None
-) -> list[Finding]:
+def _selects(service: Located, labels: Located | None, where: Where, file: str, owner: Located | None) -> list[Finding]:
     """A Service without pods has no names either."""
     wanted = service.get("spec", "selector")
     given = {name: held.text for name, held in labels.items()} if labels is not None else {}

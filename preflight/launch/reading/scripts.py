@@ -53,7 +53,7 @@ class Walked:
     slurm: Slurm | None
     granted: Granted | None
     lacking: list[str]
-    by: Walked | None = None
+    by: Walked | None
 
 
 def judge_scripts(bundle: Bundle, texts: Mapping[str, str], *, look_beside: bool) -> None:

@@ -86,6 +86,8 @@ def address_is_rank_0s(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         if not isinstance(address, Sourced) or wrong_with(address.value) or is_loopback(address.value):
             continue
         owners = [node.name for node in cluster if _owns(node, address.value)]
+        if not owners and not all(map(_tells_addresses, cluster)):
+            continue  # it may be the address of a node that could not tell its own
         right = first.address_for_peers()
         fix = said("{right} (the address of {name})", right, first.name)
         if not owners and _is_ip(address.value) and not _is_of_their_networks(cluster, address.value):
@@ -134,15 +136,18 @@ def _on_training(address: Sourced[str], node: NodeFacts) -> Iterable[Finding]:
         return
 
 
+def _tells_addresses(node: NodeFacts) -> bool:
+    try:
+        return bool(node.network.interfaces)
+    except FactMissing:
+        return False
+
+
 def _is_of_their_networks(cluster: Cluster, address: str) -> bool:
     """Whether an address lies in a network that an interface of a node is in."""
     wanted = ipaddress.ip_address(address.strip("[]"))
     for node in cluster:
-        try:
-            held = [entry for interface in node.network.interfaces for entry in interface.addresses]
-        except FactMissing:
-            return True
-        for entry in held:
+        for entry in (entry for interface in node.network.interfaces for entry in interface.addresses):
             try:
                 network = ipaddress.ip_network(f"{entry.address}/{entry.prefix_length}", strict=False)
             except ValueError:

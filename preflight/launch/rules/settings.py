@@ -294,9 +294,11 @@ def limits_are_those_of_slurmd(files: LaunchFiles, cluster: Cluster) -> Iterable
     started = next((plan for plan in files.plans if plan.slurm is not None or "srun" in plan.wraps), None)
     if started is None:
         return
-    read_elsewhere = [node for node in cluster if _registers_memory(node) and node.identity.context != "slurm"]
-    for context in dict.fromkeys(node.identity.context for node in read_elsewhere):
-        nodes = tuple(node.name for node in read_elsewhere if node.identity.context == context)
+    read_over = {node.name: _context(node) for node in cluster if _registers_memory(node)}
+    for context in dict.fromkeys(read_over.values()):
+        if context in ("", "slurm"):
+            continue
+        nodes = tuple(name for name, over in read_over.items() if over == context)
         message = said(
             "not judged: memlock was read in a session over {context} on {nodes}, and slurmd starts the "
             "job with limits of its own, on which RDMA depends",
@@ -305,6 +307,14 @@ def limits_are_those_of_slurmd(files: LaunchFiles, cluster: Cluster) -> Iterable
         )
         fix = "`preflight run --hosts slurm` inside an allocation reads them there; or `srun sh -c 'ulimit -l'`."
         yield problem(Verdict.SKIP, "limits_are_those_of_slurmd", message, started.where, nodes=nodes, fix=fix)
+
+
+def _context(node: NodeFacts) -> str:
+    """The kind of session that read a node; "" where it does not say."""
+    try:
+        return node.identity.context
+    except FactMissing:
+        return ""
 
 
 def _registers_memory(node: NodeFacts) -> bool:

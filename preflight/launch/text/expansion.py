@@ -326,7 +326,7 @@ class Scope:
             return [self.text(rest[0], depth + 1)] if is_there and rest else [""]
         if operator in ("", ":?", "?"):
             return self._element(name, index, node)
-        if operator == "!" or (node.children[1].type == "!" and not rest):
+        if operator == "!":
             return (
                 self._value(plain(held.text), node)
                 if held and plain(held.text).isidentifier()

@@ -78,14 +78,14 @@ class Reading:
     """
 
     verdict: Verdict
-    torn: int = 0
-    unclosed: str = ""
-    placeholders: tuple[tuple[int, int], ...] = ()
-    blanked: tuple[int, ...] = ()
-    hashed: tuple[int, ...] = ()
-    comments: tuple[int, ...] = ()
-    commands: tuple[int, ...] = ()
-    escapes: tuple[tuple[int, int], ...] = ()
+    torn: int
+    unclosed: str
+    placeholders: tuple[tuple[int, int], ...]
+    blanked: tuple[int, ...]
+    hashed: tuple[int, ...]
+    comments: tuple[int, ...]
+    commands: tuple[int, ...]
+    escapes: tuple[tuple[int, int], ...]
 
 
 @functools.lru_cache(maxsize=256)

@@ -67,8 +67,8 @@ class Inner(NamedTuple):
 
     text: str
     line: int
-    is_quoted: bool = False
-    node: Any = None  # of the syntax tree
+    is_quoted: bool
+    node: Any  # of the syntax tree
 
 
 class Start(NamedTuple):

@@ -301,8 +301,8 @@ class Read(NamedTuple):
     variables: dict[str, Assigned]
     batches: list[Inner]
     starts: list[Start]
-    ended: int = 0
-    unread: tuple[tuple[str, int], ...] = ()
+    ended: int
+    unread: tuple[tuple[str, int], ...]
 
 
 def read_script(

@@ -382,3 +382,12 @@ def test_a_pair_of_gpus_is_held_to_what_one_link_carries():
     """sendrecv does not add up the links of a ring."""
     found = within({"n": Node(NDR, MI300X, 8)}, Use(8, 8, op="sendrecv"))
     assert found.busbw_gbytes_per_s == 48.0
+
+
+@pytest.mark.parametrize(("op", "figure"), [("all_reduce", 721.8), ("sendrecv", 600.0), ("all_to_all", None)])
+def test_within_a_rack_nvlink_counts_and_not_the_ports(op, figure):
+    """A pair has its own figure, of all at once nothing is known, and a ring has that of its slowest node."""
+    slow, fast = (Inside("NVLink", ring, ring, 600.0, 900.0) for ring in (721.8, 800.0))
+    nodes = {"a": Node(NDR, fast, 4), "b": Node(NDR, slow, 4)}
+    found = expected(nodes, Use(8, 4, op=op, has_log=True, rack_ranks=8))
+    assert (found.busbw_gbytes_per_s if found and found.bound_gbytes_per_s is None else None) == figure

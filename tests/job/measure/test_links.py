@@ -240,3 +240,40 @@ def test_one_rank_a_node_meets_no_other_gpu():
     assert links.inside_of(gpus("NVIDIA L40S"), ranks=1) == links.ALONE
     unread = roce(1).broken("node1", "gpu", devices=Missing("nvidia-smi hangs")).cluster["node1"]
     assert links.inside_of(unread, ranks=8) == links.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("facts", "most", "below", "racks"),
+    [
+        (gpus("Tesla P100-SXM2-16GB", count=4, nvlinks=4, relation="NV1"), 80.0, 1.0, {}),
+        (gpus("Tesla V100-SXM2-32GB", nvlinks=6, relation="NV2"), 150.0, 1.0, {}),
+        (gpus("NVIDIA A100-SXM4-80GB", nvlinks=12, relation="NV12", switches=6), 300.0, 1.0, {}),
+        (gpus("NVIDIA H200", **SXM), 450.0, 1.0, {}),
+        (gpus("NVIDIA B200", **SXM), 900.0, 0.88, {}),
+        (gpus("NVIDIA GB200", count=4, **SXM), 900.0, 0.88, {8: 629.0, 72: 846.0}),
+        (gpus("NVIDIA GB300", count=4, **SXM), 900.0, 0.88, {8: 697.0, 72: 937.0}),
+    ],
+)
+def test_what_nvlink_carries_at_most_and_joins_of_a_rack(facts, most, below, racks):
+    """By the specification 900 GB/s a GPU of Blackwell, 450 of Hopper; over trays what CoreWeave and Azure measured."""
+    found = links.inside_of(facts, ranks=8)
+    assert (found.most, found.nvls_below, dict(found.racks)) == (most, below, racks)
+
+
+@pytest.mark.parametrize(
+    ("name", "ring", "least", "pair"), [("MI300X", 315.0, 315.0, 48.0), ("MI355X", 378.0, 226.8, 57.0)]
+)
+def test_what_xgmi_carries(name, ring, least, pair):
+    """What was measured of MI300X is sure; what MI355X reaches follows from its faster links, and may be less."""
+    found = links.inside_of(gpus(f"AMD Instinct {name}"), ranks=8)
+    assert (found.ring, found.least, found.pair) == (ring, pytest.approx(least), pair)
+    assert found.kind == "xGMI"
+
+
+def test_a_ring_over_slots_reaches_a_share_of_one():
+    """Cards in Gen4 slots: of 27.7 GB/s usually 19.4, and 5.5 by way of two processors."""
+    found = links.inside_of(gpus("NVIDIA L40S"), ranks=8)
+    carries = links.slot_gbytes_per_s(slot(16.0, 16))
+    assert [found.ring, found.least, found.pair, found.most] == pytest.approx(
+        [0.7 * carries, 0.2 * carries, 0.2 * carries, carries]
+    )

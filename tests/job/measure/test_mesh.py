@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import pytest
 
 from preflight.facts.neighbours import pairs
 from preflight.job.measure import mesh
+from preflight.judge.blame import blame
 from preflight.reach.session.replies import read
 from preflight.said.errors import BadReply
 
@@ -82,3 +84,17 @@ def test_what_all_pairs_take_grows_with_their_number():
     few, many = mesh.full_seconds(8), mesh.full_seconds(1000)
     assert few < 1.1
     assert 20 < many < 40
+
+
+def test_the_meshes_of_several_groups_are_one():
+    """What was tried and took is added up, a node of several is named once, and blame is of all that failed."""
+    tried = (("a", "b"), ("b", "a"))
+    whole = mesh.combine(tried, {"a": result({"b": "ok"}, ["b"]), "b": result({"a": "ok"}, ["a"])}, seconds=1.5)
+    broken = mesh.combine((("a", "c"),), {"a": result({"c": "filtered"}, [])}, seconds=2.0)
+    whole = msgspec.structs.replace(whole, node_names=("a", "b"), unmeasured={"b": "late"})
+    broken = msgspec.structs.replace(broken, node_names=("a", "c"), unmeasured={"c": "did not answer"})
+    found = mesh.joined([whole, broken])
+    assert (found.edges, found.ok, found.seconds, found.node_names) == (3, 2, 3.5, ("a", "b", "c"))
+    assert found.failed == broken.failed != ()
+    assert found.blamed == blame(broken.failed, ("a", "b", "c"))
+    assert found.unmeasured == {"b": "late", "c": "did not answer"}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 
+import msgspec
 import pytest
 
+from preflight.facts.results.mesh import Rendezvous
 from preflight.job.measure import rendezvous
 from preflight.testing import healthy
 from tests.job.measure.local import opened
@@ -56,3 +58,29 @@ def test_the_port_is_the_one_that_the_first_node_is_told(text, port):
 def test_rank_0_is_looked_for_where_master_addr_leads():
     """At its training address, unless MASTER_ADDR is another address of the node."""
     assert rendezvous.address_of(healthy().cluster.first) == healthy().cluster.first.address_for_peers()
+
+
+def test_the_meetings_of_several_groups_are_one():
+    """At the port of the first; none where no group met."""
+    assert rendezvous.joined([]) is None
+    one = Rendezvous(node="a", address="10.0.0.1", port=29500, tried=2, unmeasured={"b": "no answer"})
+    other = msgspec.structs.replace(one, tried=3, unmeasured={"c": "no port"})
+    assert rendezvous.joined([one, other]) == msgspec.structs.replace(
+        one, tried=5, unmeasured={"b": "no answer", "c": "no port"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "port"),
+    [("29500", 29500), ("1", 1), ("65535", 65535), ("65536", 0), ("0", 0), ("", 0), ("2950x", 0), ("1" * 7, 0)],
+)
+def test_the_port_is_that_of_the_first_nodes_variables(text, port):
+    """As far as it is one."""
+    run = healthy(2).with_variables("node1", MASTER_PORT=text)
+    assert rendezvous.port_of(run.cluster) == port
+
+
+def test_a_node_alone_meets_nobody():
+    """Whatever port it names."""
+    assert rendezvous.port_of(healthy(1).with_variables("node1", MASTER_PORT="29500").cluster) == 0
+    assert rendezvous.port_of(healthy(2).cluster) == 0

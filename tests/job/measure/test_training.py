@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 
 import msgspec
 import pytest
@@ -83,3 +84,20 @@ def test_where_the_job_stopped_is_told_with_its_cause():
     assert failure.last_lines == ("step 3",)
     assert "killed" in failure.cause
     assert failure.fix
+
+
+def test_a_rank_that_ends_for_no_known_reason_leads_to_its_log():
+    """By the rank and its node."""
+    fix = training.where_to_read(RankStory(PLACEMENTS[1]))
+    assert fix.startswith("read logs/training-rank1-node2.log of this report")
+    assert "`dmesg -T` on node2" in fix
+
+
+def test_the_settings_are_those_that_were_asked_for():
+    """The launcher's own strategy counts before the one that was given."""
+    asked = Options(launcher="torchrun", strategy="fsdp", accumulate=3, precision="bf16", run_id="r7")
+    found = training.settings("nccl", asked)
+    assert found["backend"] == "nccl"
+    assert (found["strategy"], found["accumulate"], found["precision"]) == ("fsdp", 3, "bf16")
+    assert (found["checkpoint_name"], found["steps"], found["seed"]) == ("preflight-r7", training.STEPS, training.SEED)
+    assert training.settings("nccl", dataclasses.replace(asked, launcher="deepspeed"))["strategy"] == "zero2"

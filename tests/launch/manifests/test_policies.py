@@ -59,3 +59,14 @@ def test_a_policy_of_another_namespace_is_not_theirs():
         "kind: Job\nmetadata:\n", "kind: Job\nmetadata:\n  namespace: ml\n"
     )
     assert rules({"job.yaml": text}) == []
+
+
+@pytest.mark.parametrize(
+    ("of_policy", "of_job", "is_told"), [("", "", True), ("", "ml", True), ("web", "", True), ("web", "ml", False)]
+)
+def test_a_namespace_that_is_not_named_may_be_any(of_policy, of_job, is_told):
+    """It is given with `kubectl -n`; where both name one, it must be the same."""
+    text = policy("{podSelector: {}}", of_policy) if of_policy else policy("{podSelector: {}}")
+    if of_job:
+        text = text.replace("kind: Job\nmetadata:\n", f"kind: Job\nmetadata:\n  namespace: {of_job}\n")
+    assert ("policies_let_pods_talk" in rules({"job.yaml": text})) is is_told

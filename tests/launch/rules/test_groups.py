@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.launch.read import read_texts
+from preflight.launch.rules.groups import groups
 from tests.launch.samples import config, exports, failed, torchrun
 
 
@@ -67,3 +69,37 @@ def test_a_rendezvous_that_hands_out_ranks_needs_none():
 def test_a_file_alone_is_judged_alone():
     """Its siblings may lie on the other nodes."""
     assert failed({"node1.yaml": config(1)}) == []
+
+
+APART = (("--nnodes=2", "--nnodes=3"), ("29500", "29501"), ("10.0.0.1", "10.0.9.1"), ("train.py", "other.py"))
+
+
+def changed(text: str, differences: int) -> str:
+    """A start that differs from another in so much: in the port, and in what else there is."""
+    for old, new in APART[1 : 1 + differences] if differences < len(APART) else APART:
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("names", "first", "second", "most"),
+    [
+        (("node0.sh", "node1.sh"), torchrun(0), torchrun(1), 3),
+        (("red.sh", "blue.sh"), torchrun(0), torchrun(1), 2),
+        (("node0.sh", "node1.sh"), torchrun(0), torchrun(0), 0),
+        (("node0.sh", "node1.sh"), c10d("j"), c10d("j"), 1),
+        (("node0.sh", "node1.sh"), exports(0), exports("$R"), 1),
+    ],
+)
+def test_files_of_one_job_differ_in_little(names, first, second, most):
+    """The more two files have in common beside that, the more they may differ in; in one more they are two jobs."""
+    for differences in range(len(APART) + 1):
+        files = read_texts(dict(zip(names, (first, changed(second, differences)), strict=True)))
+        assert len(groups(files)) == (1 if differences <= most else 2), differences
+
+
+def test_files_of_more_nodes_than_a_job_has_are_no_job_by_their_numbers_alone():
+    """Where neither the names are alike nor an address is the same."""
+    texts = {name: torchrun(rank, address=f"10.0.{rank}.1") for rank, name in enumerate(("red.sh", "blue.sh", "x.sh"))}
+    assert len(groups(read_texts(texts))) == 3
+    assert len(groups(read_texts({name: texts[name] for name in ("red.sh", "blue.sh")}))) == 1

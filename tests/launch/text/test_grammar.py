@@ -127,3 +127,16 @@ def test_hostile_depth_ends_soon():
     """Thousands of open parentheses are given up on, without a verdict."""
     for text in ("(" * 5000, "$(" * 5000, "if " * 5000, '"${' * 3000):
         grammar.read(text)
+
+
+@pytest.mark.parametrize("text", ["", "a", "\n", "a\n", "ab\n\nc", "\n\nabc\nd\n"])
+def test_every_place_of_a_text_has_its_line_and_every_line_its_end(text):
+    """As counting line feeds says; beyond the last line is its end."""
+    lines = grammar.Lines(text)
+    assert [lines.line(place) for place in range(len(text) + 1)] == [
+        1 + text[:place].count("\n") for place in range(len(text) + 1)
+    ]
+    rows = text.split("\n")
+    ends = [len("\n".join(rows[: number + 1])) for number in range(len(rows))]
+    assert [lines.end(number + 1) for number in range(len(rows))] == ends
+    assert lines.end(len(rows) + 5) == len(text)

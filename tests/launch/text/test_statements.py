@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import eq, ge, gt, le, lt, ne
+
 import pytest
 
 from preflight.launch.text.statements import SOURCE_LIMIT, read_script
@@ -114,3 +116,32 @@ def test_a_script_without_end_is_refused():
     """In one line that names the file."""
     with pytest.raises(UsageError, match=r"^x\.sh: \d+ characters; wanted at most"):
         read_script("#" * (SOURCE_LIMIT + 1), "x.sh")
+
+
+NUMBERS = {"-eq": eq, "-ne": ne, "-gt": gt, "-ge": ge, "-lt": lt, "-le": le}
+TEXTS = {"=": eq, "==": eq, "!=": ne}
+
+
+@pytest.mark.parametrize(("operator", "holds"), [*NUMBERS.items(), *TEXTS.items()])
+def test_a_comparison_holds_where_bash_says_so(operator, holds):
+    """Below, at and above each other, as numbers or as texts."""
+    for left, right in ((1, 2), (2, 2), (3, 2)):
+        taken = "x" if holds(left, right) else "y"
+        assert words(f"n={left}; if [ $n {operator} {right} ]; then run x; else run y; fi") == [["run", taken]]
+
+
+@pytest.mark.parametrize(
+    ("test", "taken"),
+    [
+        ("true", "x"),
+        (":", "x"),
+        ("false", "y"),
+        ('[ -z "" ]', "x"),
+        ('[ -n "" ]', "y"),
+        ('[ -z "a" ]', "y"),
+        ('[ -n "a" ]', "x"),
+    ],
+)
+def test_a_test_without_an_open_part_leaves_one_branch(test, taken):
+    """What the script alone decides."""
+    assert words(f"if {test}; then run x; else run y; fi") == [["run", taken]]

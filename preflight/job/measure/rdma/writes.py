@@ -41,7 +41,7 @@ class Port(NamedTuple):
     address: str
     name: str  # "mlx5_0:1"
     asked: dict[str, Any]  # what a call on its node is told about it
-    most_gbytes_per_s: float = FASTEST_GBYTES_PER_S  # what its rate lets through, where it is known
+    most_gbytes_per_s: float  # what its rate lets through, where it is known
 
 
 class Wrote(replies.Message, frozen=True):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from preflight.job.measure.rehearsal.alike import judged, lines_with
+from preflight.job.measure.rehearsal.judged import judged as whole
 from tests.job.measure.rehearsal.stories import cast, node, rank, story
 
 
@@ -41,3 +44,33 @@ def test_another_torch_is_named_before_the_interpreter_that_brings_it():
 def test_lines_that_name_a_variable_are_found():
     """Comments do not count."""
     assert lines_with(cast("# export A=1\nexport A=2\n"), "A=") == (("run.sh", 2),)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_advisory"),
+    [
+        *((f"{family}_A", False) for family in ("NCCL", "GLOO", "UCX", "FI", "MASTER")),
+        *((f"{family}_A", True) for family in ("HF", "TRITON", "TORCH", "TRANSFORMERS", "FSDP", "ACCELERATE")),
+    ],
+)
+def test_a_variable_of_every_family_is_compared(name, is_advisory):
+    """Without those of the network, or where rank 0 is, a job may not start; the others make it differ."""
+    nodes = node("node1", rank(0, "node1", variables={name: "1"})), node("node2", rank(1, "node2"))
+    (cause,) = judged(story(*nodes), cast())
+    assert (cause.names, cause.nodes, cause.is_advisory) == ((name,), ("node2",), is_advisory)
+
+
+@pytest.mark.parametrize(
+    "name", ["NCCL_TOPO_FILE", "NCCL_HOSTID", "NCCL_DEBUG_FILE", "TORCH_EXTENSIONS_DIR", "HOME", "RANK"]
+)
+def test_what_is_a_nodes_own_may_differ(name):
+    """A file or an id of it, and what no library reads."""
+    assert causes(variables={name: "/of/node2"}) == []
+
+
+def test_the_report_keeps_what_steers_the_libraries():
+    """And no other variable of a rank."""
+    kept = {f"{family}_A": "1" for family in ("NCCL", "GLOO", "CUDA", "MASTER", "UCX", "FI", "HF", "TRITON")}
+    nodes = [node(f"node{n + 1}", rank(n, f"node{n + 1}", variables={**kept, "HOME": "/x"})) for n in range(2)]
+    found = whole(story(*nodes), cast(), {}, backend="gloo")
+    assert [{*one.variables} for one in found.ranks] == [{*kept, "NCCL_SOCKET_IFNAME"}] * 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.launch.field import value_of
 from preflight.launch.job import ALL_RANKS
 from preflight.launch.launchers import start_job
 from preflight.launch.launchers.mpirun.command import MPIRUN
@@ -138,3 +139,23 @@ def test_another_launcher_is_started_once_on_a_node(options, found):
     """Where no option counts those of a node, they are shared out over the nodes that it waits for."""
     agent = "torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_id=7 --rdzv_endpoint=a:29500 fit.py"
     assert failed({"run.sh": f"mpirun {options} {agent}\n"}) == found
+
+
+@pytest.mark.parametrize(
+    ("words", "nodes", "each", "world"),
+    [
+        ("-n 4 -a 3 -r 2", 2, 6, 12),
+        ("-n4 -a3 -r2", 2, 6, 12),
+        ("--nrs=4 --tasks_per_rs=3 --rs_per_host=2", 2, 6, 12),
+        ("--nrs 4 --tasks_per_rs 3 --rs_per_host 2", 2, 6, 12),
+        ("-n 4 -r 2", 2, 2, 4),
+        ("-n 5 -r 2", None, 2, 5),
+        ("-n 4 -n 9", None, None, 4),
+        ("-a 3", None, None, None),
+    ],
+)
+def test_jsrun_starts_resource_sets(words, nodes, each, world):
+    """So many sets of so many tasks, some of them on each host; the nodes are known where that comes out even."""
+    inner = "RANK=$OMPI_COMM_WORLD_RANK MASTER_ADDR=n1 MASTER_PORT=29500 python train.py"
+    (plan,) = read_texts({"run.lsf": f"#!/bin/bash\njsrun {words} bash -c '{inner}'\n"}).plans
+    assert [value_of(one) for one in (plan.nodes, plan.processes_per_node, plan.world_size)] == [nodes, each, world]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.launch.samples import failed, rules
+from tests.launch.samples import failed, judged, rules
 
 TRAINJOB = """apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
@@ -91,7 +91,13 @@ def test_a_runtime_of_the_file_is_referred_to_by_name_and_kind():
     asked = "runtimeRef: {name: torch-gpu}"
     assert asked in RUNTIME
     other = RUNTIME.replace(asked, "runtimeRef: {name: torch-gpu, kind: TrainingRuntime}")
-    assert rules({"job.yaml": other}) == ["runtime_is_there"]
+    (found,) = judged({"job.yaml": other})
+    assert found.check == "launch.runtime_is_there"
+    assert (
+        found.message
+        == "runtimeRef asks for TrainingRuntime torch-gpu, and the file has ClusterTrainingRuntime torch-gpu"
+    )
+    assert found.fix == "runtimeRef: {kind: ClusterTrainingRuntime, name: torch-gpu}"
     assert rules({"job.yaml": RUNTIME.partition("---\n")[2]}) == []
 
 
