@@ -6,7 +6,7 @@ import pytest
 
 from tests.bench import mutation_same
 from tests.bench.mutants import mutants
-from tests.bench.mutation_tests import is_below
+from tests.bench.mutation_tests import Map, is_below
 from tests.house import ROOT
 
 
@@ -49,6 +49,18 @@ def test_what_walks_over_tables_is_tried_by_its_file_function_or_row():
     assert is_below("tests/test_found.py::test_a[x]", ["tests/test_found.py::test_a"])
     assert is_below("tests/test_found.py::test_a", ["tests"])
     assert not is_below("tests/test_found.py::test_ab[x]", ["tests/test_found.py::test_a"])
+
+
+def test_what_a_function_does_while_modules_are_imported_may_be_noticed_by_any_test_of_the_room():
+    """After those that run the line themselves."""
+    path, own, other = (
+        "preflight/judge/blame.py",
+        "tests/judge/test_blame.py::test_a",
+        "tests/judge/test_again.py::test_b",
+    )
+    made = Map({own: 0.1, other: 0.1}, {path: {3: frozenset({own})}}, {path: frozenset({3})})
+    assert made.stages(path, (3, 3), is_at_import=False) == [[own], [own], [other]]
+    assert made.stages(path, (4, 4), is_at_import=False) == []
 
 
 def test_every_exception_by_hand_is_still_a_line_of_ours():

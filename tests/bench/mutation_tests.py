@@ -2,11 +2,13 @@
 
 A file has a twin, the test file of its name; its room has tests; ALSO lists what tests it from elsewhere. The tests of unit
 are run once unchanged while every line that they run is noted: some minutes for judge, launch, diagnose and measure. Tests
-that start processes or a lab are left out, so a change that only those would notice counts as a survivor.
+that start processes or a lab are left out, so a change that only those would notice counts as a survivor. What functions
+do while modules are imported, as one that makes rows of a table does, no single test runs: all of the room may notice it.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 import threading
@@ -77,9 +79,16 @@ class Map:
 
     seconds: dict[str, float]  # of each test that passed
     ran: dict[str, dict[int, frozenset[str]]]  # file -> line -> tests
+    imported: dict[str, frozenset[int]]  # file -> lines of its functions that ran before the first test
 
     def stages(self, path: str, lines: tuple[int, int], *, is_at_import: bool) -> list[list[str]]:
         """The tests that may notice a change of these lines: first those of the twin, then the others."""
+        stages = self._stages(path, lines, is_at_import=is_at_import)
+        if not is_at_import and not self.imported.get(path, frozenset()).isdisjoint(range(lines[0], lines[1] + 1)):
+            stages += self._stages(path, lines, is_at_import=True)
+        return stages
+
+    def _stages(self, path: str, lines: tuple[int, int], *, is_at_import: bool) -> list[list[str]]:
         twins = twins_of(path)
         of_lines = self.ran.get(path, {})
         wanted = of_lines if is_at_import else range(lines[0], lines[1] + 1)
@@ -107,7 +116,8 @@ class Map:
             path: {line: sorted(place[test] for test in tests) for line, tests in lines.items()}
             for path, lines in self.ran.items()
         }
-        file.write_text(json.dumps({"seconds": self.seconds, "ran": ran}))
+        imported = {path: sorted(lines) for path, lines in self.imported.items()}
+        file.write_text(json.dumps({"seconds": self.seconds, "ran": ran, "imported": imported}))
 
     @classmethod
     def stored(cls, file: Path) -> Map:
@@ -118,7 +128,7 @@ class Map:
             path: {int(line): frozenset(tests[number] for number in numbers) for line, numbers in lines.items()}
             for path, lines in held["ran"].items()
         }
-        return cls(held["seconds"], ran)
+        return cls(held["seconds"], ran, {path: frozenset(lines) for path, lines in held["imported"].items()})
 
 
 class Tracer:
@@ -129,22 +139,33 @@ class Tracer:
         self.seconds: dict[str, float] = {}
         self.failed: set[str] = set()
         self.ran: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self.imported: dict[str, set[int]] = defaultdict(set)
+        self.while_imported: set[tuple[str, int, bool]] = set()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_parse(self) -> None:
+        """Trace what runs from here on: the next thing is that conftest.py imports modules of ours."""
+        self.while_imported = self.traced()
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out the lab, processes and what takes long."""
+        """All is imported. Leave out the lab, processes and what takes long."""
+        sys.settrace(None)
+        for file, line, is_in_function in self.while_imported:
+            if is_in_function:
+                self.imported[self.names[file]].add(line)
         items[:] = [item for item in items if kinds.kind(item) == "unit" and not kinds.is_long(item)]
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        """Trace one test."""
-        seen: set[tuple[str, int]] = set()
+    def traced(self) -> set[tuple[str, int, bool]]:
+        """File and line of what runs from here on, and whether a function that was called does it."""
+        seen: set[tuple[str, int, bool]] = set()
         names = self.names
         called: Counter[types.CodeType] = Counter()
 
         def lines(frame: types.FrameType, event: str, _: object) -> object:
             if event == "line":
-                seen.add((frame.f_code.co_filename, frame.f_lineno))
+                code = frame.f_code
+                seen.add((code.co_filename, frame.f_lineno, bool(code.co_flags & inspect.CO_OPTIMIZED)))
             return lines
 
         def calls(frame: types.FrameType, _event: str, _: object) -> object:
@@ -154,17 +175,23 @@ class Tracer:
             called[code] += 1
             return lines
 
-        begun = time.monotonic()
         threading.settrace(calls)
         sys.settrace(calls)
+        return seen
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        """Trace one test."""
+        begun = time.monotonic()
+        seen = self.traced()
         try:
             return (yield)
         finally:
             sys.settrace(None)
             threading.settrace(None)  # type: ignore[arg-type]
             self.seconds[item.nodeid] = time.monotonic() - begun
-            for file, line in seen:
-                self.ran[names[file]][line].add(item.nodeid)
+            for file, line, _ in seen:
+                self.ran[self.names[file]][line].add(item.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test that fails, or is skipped, unchanged would tell nothing."""
@@ -175,4 +202,4 @@ class Tracer:
         """What was seen."""
         passed = {test: spent for test, spent in self.seconds.items() if test not in self.failed}
         ran = {path: {line: frozenset(t) & passed.keys() for line, t in of.items()} for path, of in self.ran.items()}
-        return Map(passed, ran)
+        return Map(passed, ran, {path: frozenset(lines) for path, lines in self.imported.items()})
