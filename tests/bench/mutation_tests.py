@@ -33,6 +33,7 @@ ALSO: dict[str, tuple[str, ...]] = {
     "preflight/diagnose": ("tests/test_found.py::test_logs_tell_what_is_listed",),
     "preflight/judge": (
         "tests/checks",
+        "tests/job/measure/test_blame_of_streams.py",
         "tests/test_found.py::test_broken_clusters_are_told_what_is_listed",
         "tests/testing",
     ),
