@@ -44,6 +44,29 @@ def test_sentences_of_the_catalogue_are_left_out_and_words_of_programs_are_not(m
     assert {one.line for one in every if not one.why_same} == {4, 5, 6}
 
 
+@pytest.mark.parametrize(
+    ("source", "words", "is_left_out"),
+    [
+        ('present(node.cuda, "CUDA")', "'CUDA' is spoilt", True),
+        ('present(node["CUDA"], "x")', "'CUDA' is spoilt", False),
+        ('Fault("MIG", f, "turn it off", "nvidia-smi(1)")', "'nvidia-smi(1)' is spoilt", True),
+        ('Fault("MIG", f, "turn it off", "nvidia-smi(1)")', "'MIG' is spoilt", False),
+        ('of_the_others(case, f, "mtu")', "'mtu' is spoilt", True),
+        ('case.once(f"most common {what}", f)', "'most common ' is spoilt", True),
+        ('case.value("mtu")', "'mtu' is spoilt", False),
+        ("@cache\ndef f():\n    pass", "is not decorated", True),
+        ("@property\ndef f():\n    pass", "is not decorated", False),
+        ("Rows = dict[str, int]", "becomes None", True),
+        ("Rows = table[0]", "becomes None", False),
+        ("f(text[:64])", "64 becomes 65", True),
+        ("f(text[:8])", "8 becomes 9", False),
+    ],
+)
+def test_what_only_people_or_annotations_read_is_left_out(source, words, is_left_out):
+    """And what is kept for speed alone; what a function is given otherwise is not."""
+    assert left_out(source, words) == [is_left_out]
+
+
 def test_what_walks_over_tables_is_tried_by_its_file_function_or_row():
     """The parts of one parametrized test are below it."""
     assert is_below("tests/test_found.py::test_a[x]", ["tests/test_found.py::test_a"])

@@ -30,7 +30,16 @@ SAME: dict[tuple[str, str, str], str] = {
     ): "what stands for an option that is absent is only looked through for the mark of the unknown",
 }
 LIMIT = 100
-WORDS = {"said": (0,), "Cause": (1, 3)}  # who takes English sentences, and at which places
+CUT = 32  # letters and more
+# Who takes English sentences, or what a sentence calls a fact, and at which places.
+WORDS = {"said": (0,), "Cause": (1, 3), "present": (1,), "or_none": (1,), "FactMissing": (0, 1)}
+SOURCES = {
+    "Cause": 4,
+    "Fault": 3,
+}  # at which place they take where it was looked up: a reference that nothing judges by
+# At which place they take a name for what they find, to find it once: any name of its own does.
+NAMES = {"once": 0, "counted": 2, "of_the_others": 2, "wanted_here": 2, "others_have": 3, "one_of_the_others": 3}
+TYPES = ("Callable", "Iterator", "Mapping", "Sequence", "dict", "list", "set", "tuple")
 SENTENCE = "the English words of a sentence; tests ask for the values in it"
 EDGES = {("Lt", "LtE"), ("LtE", "Lt"), ("Gt", "GtE"), ("GtE", "Gt")}  # what takes a limit in, or leaves it out
 
@@ -40,9 +49,10 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
     if (path, line, words) in SAME:
         return SAME[path, line, words]
     above = within.get(node)
-    if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= LIMIT:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= CUT:
         if isinstance(above, ast.Slice):
             return "how long a text is before it is cut: one letter more is as good"
+    if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= LIMIT:
         while isinstance(above, (ast.BinOp, ast.UnaryOp)):
             above = within[above]
         if isinstance(above, (ast.Assign, ast.AnnAssign)) and isinstance(within[above], ast.Module):
@@ -51,8 +61,16 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
         return "a limit of a hundred and more: one more is as good"
     if isinstance(node, ast.Constant) and is_shown(node, within, path):
         return SENTENCE
-    if isinstance(above, ast.Call) and getattr(above.func, "id", "") == "Cause" and above.args[4:5] == [node]:
+    if isinstance(above, ast.Call) and isinstance(node, ast.Constant) and is_at(SOURCES, node, above):
         return "where a cause was looked up: a reference for people"
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        text = above if isinstance(above, ast.JoinedStr) else node
+        if isinstance(within.get(text), ast.Call) and is_at(NAMES, text, within[text]):
+            return "under which name a thing is found once: another is as good"
+    if isinstance(node, ast.FunctionDef) and all(ast.unparse(one) == "cache" for one in node.decorator_list):
+        return "what is kept for the next time changes how long it takes alone"
+    if isinstance(node, ast.Assign) and is_type(node.value) and isinstance(above, ast.Module):
+        return "a name for a type: annotations alone are made of it"
     if isinstance(above, ast.Call) and isinstance(node, ast.Constant):
         places = WORDS.get(getattr(above.func, "id", ""), ())
         if any(above.args[place : place + 1] == [node] for place in places):
@@ -62,6 +80,17 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
         if held and getattr(held[0].targets[0], "id", "") == "COMMON":
             return "by which of its words a pattern is looked up changes how long it takes alone"
     return ""
+
+
+def is_at(places: dict[str, int], node: ast.AST, call: ast.Call) -> bool:
+    """Is it what one of these functions takes at its place?"""
+    name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+    return name in places and call.args[places[name] : places[name] + 1] == [node]
+
+
+def is_type(node: ast.AST) -> bool:
+    """Is it made of types alone, as in `Row = Callable[[Case], Remedy]`?"""
+    return isinstance(node, ast.Subscript) and getattr(node.value, "id", "") in TYPES
 
 
 def is_of_a_limit(node: ast.Compare, within: dict[ast.AST, ast.AST]) -> bool:
