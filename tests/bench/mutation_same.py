@@ -49,10 +49,10 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
     if (path, line, words) in SAME:
         return SAME[path, line, words]
     above = within.get(node)
-    if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= CUT:
-        if isinstance(above, ast.Slice):
-            return "how long a text is before it is cut: one letter more is as good"
-    if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= LIMIT:
+    number = node.value if isinstance(node, ast.Constant) and isinstance(node.value, int) else 0
+    if number >= CUT and isinstance(above, ast.Slice):
+        return "how long a text is before it is cut: one letter more is as good"
+    if number >= LIMIT:
         while isinstance(above, (ast.BinOp, ast.UnaryOp)):
             above = within[above]
         if isinstance(above, (ast.Assign, ast.AnnAssign)) and isinstance(within[above], ast.Module):
