@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from tests.bench import mutation_same
+from tests.bench import mutation_same, mutation_tests
 from tests.bench.mutants import mutants
 from tests.bench.mutation_tests import Map, is_below
 from tests.house import ROOT
@@ -90,3 +92,15 @@ def test_every_exception_by_hand_is_still_a_line_of_ours():
     """One that nobody needs any more is taken out."""
     gone = [key for key in mutation_same.SAME if key[1] not in (ROOT / key[0]).read_text()]
     assert gone == []
+
+
+def test_wide_tests_that_are_named_are_tried_and_no_others():
+    """What walks over all logs or clusters was written down for this; properties over many examples take too long."""
+
+    def is_tried(name):
+        return mutation_tests.is_tried(SimpleNamespace(nodeid=name, fixturenames=[]))
+
+    assert is_tried("tests/test_found.py::test_logs_tell_what_is_listed[logs-torch]")
+    assert is_tried("tests/judge/test_blame.py::test_nothing_failed_blames_nobody")
+    assert not is_tried("tests/judge/test_blame.py::test_every_failed_edge_has_a_blamed_end")
+    assert not is_tried("tests/diagnose/test_jobs.py::test_a_job")

@@ -2,7 +2,8 @@
 
 A file has a twin, the test file of its name; its room has tests; ALSO lists what tests it from elsewhere. The tests of unit
 are run once unchanged while every line that they run is noted: some minutes for judge, launch, diagnose and measure. Tests
-that start processes or a lab are left out, so a change that only those would notice counts as a survivor. What functions
+that start processes or a lab are left out, so a change that only those would notice counts as a survivor; of the wide
+ones, which take tenths of a second and more, those that BROAD and ALSO name are run too. What functions
 do while modules are imported, as one that makes rows of a table does, no single test runs: all of the room may notice it.
 """
 
@@ -35,6 +36,7 @@ ALSO: dict[str, tuple[str, ...]] = {
         "tests/checks",
         "tests/job/measure/test_blame_of_streams.py",
         "tests/test_found.py::test_broken_clusters_are_told_what_is_listed",
+        "tests/test_found.py::test_checks_speak_of_a_fact_that_is_planted_as_listed",
         "tests/testing",
     ),
     "preflight/launch": ("tests/test_found.py::test_launch_files_hold_what_is_listed",),
@@ -72,6 +74,13 @@ def tests_of(path: str) -> list[str]:
 def is_below(test: str, places: Iterable[str]) -> bool:
     """Is a test's node id in one of these files or folders?"""
     return any(test == place or test.startswith((f"{place}::", f"{place}/", f"{place}[")) for place in places)
+
+
+def is_tried(item: pytest.Item) -> bool:
+    """Is it a test of unit, or a wide one that is named here, and no long one?"""
+    named = [*BROAD, *(place for places in ALSO.values() for place in places if ".py" in place)]
+    kind = kinds.kind(item)
+    return not kinds.is_long(item) and (kind == "unit" or (kind == "wide" and is_below(item.nodeid, named)))
 
 
 @dataclass(frozen=True)
@@ -155,7 +164,7 @@ class Tracer:
         for file, line, is_in_function in self.while_imported:
             if is_in_function:
                 self.imported[self.names[file]].add(line)
-        items[:] = [item for item in items if kinds.kind(item) == "unit" and not kinds.is_long(item)]
+        items[:] = [item for item in items if is_tried(item)]
 
     def traced(self) -> set[tuple[str, int, bool]]:
         """File and line of what runs from here on, and whether a function that was called does it."""
