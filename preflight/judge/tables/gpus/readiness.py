@@ -18,7 +18,7 @@ def driver_runs(*, cuda_of_driver: str, cuda_of_torch: str) -> bool:
 def _version(text: str) -> tuple[int, ...]:
     parts = text.split(".")[:2]
     if not all(part.isdecimal() for part in parts):
-        raise FactMissing("version of CUDA", said("{text!r} is none", text))
+        raise FactMissing("version of CUDA", said("{text!r} is no version", text))
     return tuple(map(int, parts))
 
 
