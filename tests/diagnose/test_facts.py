@@ -135,3 +135,12 @@ def test_each_pattern_has_a_line_that_is_found_by_its_words():
         for _, line in marks.lines_of("facts")
     }
     assert [(name, line) for name, line in marks.lines_of("facts") if name not in found[line]] == []
+
+
+def test_a_rank_that_has_enqueued_nothing_is_missing():
+    """NCCL numbers collectives from 1 and says -1 where it does not know."""
+    lines = [WATCHDOG.format(rank, 9, "ALLREDUCE", 64) for rank in (0, 1, 3)]
+    for last, missing in ((0, (2,)), (8, (2,)), (9, ()), (-1, ())):
+        hang = diagnose([*lines, ENQUEUED.format(2, last, last)]).job.hang
+        assert hang is not None
+        assert hang.missing == missing

@@ -212,3 +212,11 @@ def test_a_process_that_is_stopped_waits_in_no_call(state):
 def test_half_a_core_or_a_running_thread_computes(cpu, state, word):
     """Less is a rank that waits for something of its own."""
     assert doing("a", rank(0, LOADER, STEP, cpu=cpu, state=state)).what.startswith(f"{word} outside of any collective")
+
+
+def test_a_size_of_the_world_counts_where_a_rank_waits_by_it():
+    """One outside of any call, or that tells none, is no other opinion."""
+    two = {"a": (rank(0, MEETING), rank(1, MEETING))}
+    assert "expects" not in compare({**two, "c": (rank(2, LOADER, world=4),)}).verdict
+    assert "expects" not in compare({**two, "c": (rank(2, MEETING, world=0),)}).verdict
+    assert "rank 2 on c expects 4" in compare({**two, "c": (rank(2, MEETING, world=4),)}).verdict
