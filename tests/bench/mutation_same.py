@@ -29,6 +29,19 @@ SAME: dict[tuple[str, str, str], str] = {
         "'' is spoilt",
     ): "what stands for an option that is absent is only looked through for the mark of the unknown",
 }
+SAME |= {
+    (
+        "preflight/judge/blame.py",
+        'Edge(source=source, target=target, port=0, reason="local" if source == target else "no_echo")',
+        f"0 becomes {port}",
+    ): "such an edge stands for two figures that differ: nothing connects to its port"
+    for port in (1, -1)
+}
+SAME[
+    "preflight/judge/tables/faults.py",
+    'kind: Callable[[T], str] = lambda _: "",',
+    "'' is spoilt",
+] = "what has no kinds is of one kind, whatever it is called"
 LIMIT = 100
 CUT = 32  # letters and more
 # Who takes English sentences, or what a sentence calls a fact, and at which places.
