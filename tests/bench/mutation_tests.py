@@ -28,7 +28,13 @@ from tests import kinds
 CALLS = 30  # of one function in one test are traced: later ones run hardly a new line, and each costs time
 STAGE_SECONDS = 12  # of tests are tried on a change in each of the two stages, as long as they took while traced
 # What walks over all cases or all rows of tables is tried in any case: which of them a change is in, no traced line says.
-BROAD = ("tests/diagnose/causes/test_examples.py", "tests/launch/test_truth.py", "tests/test_found.py")
+BROAD = (
+    "tests/diagnose/causes/test_examples.py",
+    "tests/diagnose/test_cause.py",
+    "tests/judge/tables/test_faults.py",
+    "tests/launch/test_truth.py",
+    "tests/test_found.py",
+)
 ALSO: dict[str, tuple[str, ...]] = {
     "checks": ("tests/judge", "tests/testing"),
     "preflight/diagnose": ("tests/test_found.py::test_logs_tell_what_is_listed",),
@@ -192,14 +198,14 @@ class Tracer:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         """Trace one test."""
-        begun = time.monotonic()
+        begun = time.process_time()  # others that use the machine meanwhile do not count
         seen = self.traced()
         try:
             return (yield)
         finally:
             sys.settrace(None)
             threading.settrace(None)  # type: ignore[arg-type]
-            self.seconds[item.nodeid] = time.monotonic() - begun
+            self.seconds[item.nodeid] = time.process_time() - begun
             for file, line, _ in seen:
                 self.ran[self.names[file]][line].add(item.nodeid)
 
