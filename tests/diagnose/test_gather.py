@@ -189,5 +189,5 @@ def test_a_good_end_counts_for_all_files_of_its_job(tmp_path):
 def test_a_colour_before_a_word_takes_nothing_from_it():
     """The letter that ends it would make another word of it."""
     red = "\x1b[31m"
-    line = f"OSError: [Errno 28] {red}No {red}space {red}left {red}on {red}device\x1b[0m"
+    line = f"dd: error writing 'x': {red}No {red}space {red}left {red}on {red}device\x1b[0m"
     assert [one.cause.name for one in diagnose([line]).causes] == ["disk-full"]

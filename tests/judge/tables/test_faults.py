@@ -47,6 +47,14 @@ def test_things_of_a_node_are_named_by_their_label():
         faults.judge(roce(1).cluster, [row], faults.gpus, noun="GPU")
 
 
+def test_a_label_stands_alone_where_no_noun_is_given():
+    """As the name of a port does, which says what it is."""
+    row = Fault("x", lambda thing: "it is broken" if thing else "", "mend it", "a book")
+    (blame,) = faults.blames(healthy(2).cluster, [row], lambda _: [("mlx5_0:1", True), ("mlx5_1:1", False)])
+    assert str(blame.message) == "mlx5_0:1: it is broken"
+    assert blame.nodes == ("node1", "node2")
+
+
 def test_a_fact_that_could_not_be_had_leaves_the_node_unjudged():
     """A failure is noted for the node, and so is what others of its kind report on other nodes."""
     for kind in ("failed", "absent"):
