@@ -3,10 +3,10 @@
 Of each finding about a launch file, alone, beside the facts of nodes, or broken in one place: verdict and rule, the
 lines it points at, the nodes, the values of its sentence and of its fix, and what it would edit; of each start all its
 fields. Of each log: the causes, their lines, ranks and nodes. Of each broken cluster: the verdicts, the values and the
-commands that an operator is given. Of each rehearsal that went wrong: the causes, their nodes, lines and names. No
-wording stands there, so a better sentence changes nothing, and a wrong number, line, rank, edit or command does. The
-case of the same name in tests/data/launch/ or tests/diagnose/logs/, or the rows of the check in tests/checks/, say
-whether a line is right.
+commands that an operator is given. Of each rehearsal that went wrong: the causes, their nodes, lines and names. Of each
+fact that is missing or another one: which checks speak of it. No wording stands there, so a better sentence changes
+nothing, and a wrong number, line, rank, edit or command does. The case of the same name in tests/data/launch/ or
+tests/diagnose/logs/, or the rows of the check in tests/checks/, say whether a line is right.
 """
 
 from __future__ import annotations
@@ -229,6 +229,13 @@ def of_broken_clusters() -> Sections:
     return {subject: partial(lines, list(many)) for subject, many in by_subject}
 
 
+def of_planted_facts() -> Sections:
+    """Each field of a node's facts that is missing or another one, and the checks that speak of it then."""
+    from tests import planted  # which has our `values`
+
+    return planted.sections()
+
+
 def as_judged(finding: Finding) -> Iterator[str]:
     """Verdict, nodes and values; for each node the command for now and the one that lasts, without mere remarks."""
     yield " ".join([str(finding.verdict), *of_nodes(finding), *values(finding.message)])
@@ -285,6 +292,7 @@ TABLES: dict[str, Callable[[], Sections]] = {
     "lines": of_lines,
     "logs": of_logs,
     "nodes": of_cases_on_nodes,
+    "planted": of_planted_facts,
     "rehearsals": of_rehearsals,
     "starts": of_starts,
 }

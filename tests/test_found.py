@@ -35,6 +35,19 @@ def test_broken_clusters_are_told_what_is_listed(name, section):
     assert_listed(name, section)
 
 
+@sections("planted")
+def test_checks_speak_of_a_fact_that_is_planted_as_listed(name, section):
+    """Those that are listed there say no more and no less; that the others say nothing, a longer test shows."""
+    spoken = [line.split()[1] for line in said.listed(name)[section] if not line.startswith(" ")]
+    assert list(said.TABLES[name]()[section](spoken)) == said.listed(name)[section]
+
+
+def test_no_other_check_speaks_of_a_fact_that_is_planted():
+    """All checks of nodes over all fields."""
+    for section, made in said.TABLES["planted"]().items():
+        assert list(made()) == [line for line in said.listed("planted")[section] if line], section
+
+
 @sections("lines", "logs")
 def test_logs_tell_what_is_listed(name, section):
     """Causes, lines, ranks, nodes and the outcome, log by log and in single lines."""

@@ -7,10 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests import kinds
-from tests.bench import mutation_same
+from tests.bench import mutation_same, mutation_tests
 from tests.bench.mutants import mutants
-from tests.bench.mutation_tests import BROAD, is_below, is_tried
+from tests.bench.mutation_tests import Map, is_below
 from tests.house import ROOT
 
 
@@ -103,6 +102,29 @@ def test_what_is_said_of_a_function_is_not_changed():
     assert changed == ["'three'"]
 
 
+@pytest.mark.parametrize(
+    ("source", "words", "is_left_out"),
+    [
+        ('present(node.cuda, "CUDA")', "'CUDA' is spoilt", True),
+        ('present(node["CUDA"], "x")', "'CUDA' is spoilt", False),
+        ('Fault("MIG", f, "turn it off", "nvidia-smi(1)")', "'nvidia-smi(1)' is spoilt", True),
+        ('Fault("MIG", f, "turn it off", "nvidia-smi(1)")', "'MIG' is spoilt", False),
+        ('of_the_others(case, f, "mtu")', "'mtu' is spoilt", True),
+        ('case.once(f"most common {what}", f)', "'most common ' is spoilt", True),
+        ('case.value("mtu")', "'mtu' is spoilt", False),
+        ("@cache\ndef f():\n    pass", "is not decorated", True),
+        ("@property\ndef f():\n    pass", "is not decorated", False),
+        ("Rows = dict[str, int]", "becomes None", True),
+        ("Rows = table[0]", "becomes None", False),
+        ("f(text[:64])", "64 becomes 65", True),
+        ("f(text[:8])", "8 becomes 9", False),
+    ],
+)
+def test_what_only_people_or_annotations_read_is_left_out(source, words, is_left_out):
+    """And what is kept for speed alone; what a function is given otherwise is not."""
+    assert left_out(source, words) == [is_left_out]
+
+
 def test_what_walks_over_tables_is_tried_by_its_file_function_or_row():
     """The parts of one parametrized test are below it."""
     assert is_below("tests/test_found.py::test_a[x]", ["tests/test_found.py::test_a"])
@@ -110,15 +132,31 @@ def test_what_walks_over_tables_is_tried_by_its_file_function_or_row():
     assert not is_below("tests/test_found.py::test_ab[x]", ["tests/test_found.py::test_a"])
 
 
-@pytest.mark.parametrize("place", BROAD)
-def test_what_walks_over_tables_is_tried_although_it_is_wide(place):
-    """Each of these tests, which `-m unit` leaves out; without them a row of a table could change unnoticed."""
-    wide = [line for line in kinds.WIDE if is_below(line, [place])]
-    assert wide
-    assert all(is_tried(SimpleNamespace(nodeid=line)) for line in wide)
+def test_what_a_function_does_while_modules_are_imported_may_be_noticed_by_any_test_of_the_room():
+    """After those that run the line themselves."""
+    path, own, other = (
+        "preflight/judge/blame.py",
+        "tests/judge/test_blame.py::test_a",
+        "tests/judge/test_again.py::test_b",
+    )
+    made = Map({own: 0.1, other: 0.1}, {path: {3: frozenset({own})}}, {path: frozenset({3})})
+    assert made.stages(path, (3, 3), is_at_import=False) == [[own], [own], [other]]
+    assert made.stages(path, (4, 4), is_at_import=False) == []
 
 
 def test_every_exception_by_hand_is_still_a_line_of_ours():
     """One that nobody needs any more is taken out."""
     gone = [key for key in mutation_same.SAME if key[1] not in (ROOT / key[0]).read_text()]
     assert gone == []
+
+
+def test_wide_tests_that_are_named_are_tried_and_no_others():
+    """What walks over all logs or clusters was written down for this; properties over many examples take too long."""
+
+    def is_tried(name):
+        return mutation_tests.is_tried(SimpleNamespace(nodeid=name, fixturenames=[]))
+
+    assert is_tried("tests/test_found.py::test_logs_tell_what_is_listed[logs-torch]")
+    assert is_tried("tests/judge/test_blame.py::test_nothing_failed_blames_nobody")
+    assert not is_tried("tests/judge/test_blame.py::test_every_failed_edge_has_a_blamed_end")
+    assert not is_tried("tests/diagnose/test_jobs.py::test_a_job")

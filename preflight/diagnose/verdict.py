@@ -64,7 +64,7 @@ FOLLOWERS = {
     "not-all-joined": frozenset(("loopback-master",)),
 }
 JOINING = frozenset(("not-all-joined", "late-start", "store-wait-timeout", "rendezvous-connection"))
-REJOINING = MEETING | {"gloo-connect", "loopback-address", "loopback-master", "nccl-connect"}
+REJOINING = MEETING | {"gloo-connect", "loopback-address", "loopback-master"}
 KILLED = "killed-by-signal-9"
 MET = MEETING | {"port-in-use"}  # what no rank suffers from that waits in a collective
 MISMATCHED = "nccl-mismatched-call"

@@ -30,11 +30,32 @@ SAME: dict[tuple[str, str, str], str] = {
         "'' is spoilt",
     ): "what stands for an option that is absent is only looked through for the mark of the unknown",
 }
+SAME |= {
+    (
+        "preflight/judge/blame.py",
+        'Edge(source=source, target=target, port=0, reason="local" if source == target else "no_echo")',
+        f"0 becomes {port}",
+    ): "such an edge stands for two figures that differ: nothing connects to its port"
+    for port in (1, -1)
+}
+SAME[
+    "preflight/judge/tables/faults.py",
+    'kind: Callable[[T], str] = lambda _: "",',
+    "'' is spoilt",
+] = "what has no kinds is of one kind, whatever it is called"
 LIMIT = 100
 BOUND, BOUNDING = 16, ("_LIMIT", "_LIMIT_BYTES", "_COSTS")  # the least that is one, and how those are called
 LETTERS = 40  # of a text, and more
 SEVERAL, JOINING = 3, {"join", "joined"}  # names, and who makes a list of them
-WORDS = {"said": (0,), "Cause": (1, 3)}  # who takes English sentences, and at which places
+# Who takes English sentences, or what a sentence calls a fact, and at which places.
+WORDS = {"said": (0,), "Cause": (1, 3), "present": (1,), "or_none": (1,), "FactMissing": (0, 1)}
+SOURCES = {
+    "Cause": 4,
+    "Fault": 3,
+}  # at which place they take where it was looked up: a reference that nothing judges by
+# At which place they take a name for what they find, to find it once: any name of its own does.
+NAMES = {"once": 0, "counted": 2, "of_the_others": 2, "wanted_here": 2, "others_have": 3, "one_of_the_others": 3}
+TYPES = ("Callable", "Iterator", "Mapping", "Sequence", "dict", "list", "set", "tuple")
 SENTENCE = "the English words of a sentence; tests ask for the values in it"
 ENDINGS = ("s", "es")  # of a word behind a number
 KEPT = {"cache", "lru_cache"}
@@ -63,8 +84,16 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
         return SENTENCE
     if is_of_a_cache(node, within):
         return "what is remembered of a call changes how long the next one takes alone"
-    if isinstance(above, ast.Call) and getattr(above.func, "id", "") == "Cause" and above.args[4:5] == [node]:
+    if isinstance(above, ast.Call) and isinstance(node, ast.Constant) and is_at(SOURCES, node, above):
         return "where a cause was looked up: a reference for people"
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        text = above if isinstance(above, ast.JoinedStr) else node
+        if isinstance(within.get(text), ast.Call) and is_at(NAMES, text, within[text]):
+            return "under which name a thing is found once: another is as good"
+    if isinstance(node, ast.FunctionDef) and all(ast.unparse(one) == "cache" for one in node.decorator_list):
+        return "what is kept for the next time changes how long it takes alone"
+    if isinstance(node, ast.Assign) and is_type(node.value) and isinstance(above, ast.Module):
+        return "a name for a type: annotations alone are made of it"
     if isinstance(above, ast.Call) and isinstance(node, ast.Constant):
         places = WORDS.get(getattr(above.func, "id", ""), ())
         if any(above.args[place : place + 1] == [node] for place in places):
@@ -112,6 +141,17 @@ def is_a_cache(decorator: ast.AST) -> bool:
     """Is it one of functools that forgets nothing but time?"""
     named = decorator.func if isinstance(decorator, ast.Call) else decorator
     return getattr(named, "attr", getattr(named, "id", "")) in KEPT
+
+
+def is_at(places: dict[str, int], node: ast.AST, call: ast.Call) -> bool:
+    """Is it what one of these functions takes at its place?"""
+    name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+    return name in places and call.args[places[name] : places[name] + 1] == [node]
+
+
+def is_type(node: ast.AST) -> bool:
+    """Is it made of types alone, as in `Row = Callable[[Case], Remedy]`?"""
+    return isinstance(node, ast.Subscript) and getattr(node.value, "id", "") in TYPES
 
 
 def is_of_a_limit(node: ast.Compare, within: dict[ast.AST, ast.AST]) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
+import preflight.diagnose
 from preflight.diagnose.cause import key_word
 from preflight.diagnose.causes import CAUSES
 from preflight.diagnose.derived.hangs import PLACED
@@ -40,6 +44,30 @@ def test_every_pattern_has_a_word_to_be_looked_up_by():
             assert words == words.lower(), pattern
             re.compile(pattern)
         assert all(key_word(pattern) for pattern in cause.patterns)
+
+
+def named_in(value: object) -> Iterator[str]:
+    """The texts of a constant, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (tuple, list, set, frozenset, dict)):
+        for one in (*value.keys(), *value.values()) if isinstance(value, dict) else value:
+            yield from named_in(one)
+
+
+def test_what_tables_call_a_cause_is_one():
+    """A set of names, or a table by them: one that is misspelt would never be found in it."""
+    names = {cause.name for cause in CAUSES} | {"program-error", "no-cause-known"}
+    wrong, seen = {}, 0
+    for module in pkgutil.walk_packages(preflight.diagnose.__path__, "preflight.diagnose."):
+        for constant, value in vars(importlib.import_module(module.name)).items():
+            if constant.isupper() and isinstance(value, (tuple, list, set, frozenset, dict)):
+                held = {one for one in named_in(value) if re.fullmatch(r"\w+(-\w+)+", one)}
+                seen += bool(held & names)
+                if held & names and not held <= names:
+                    wrong[module.name, constant] = held - names
+    assert wrong == {}
+    assert seen > 20
 
 
 @pytest.mark.parametrize(

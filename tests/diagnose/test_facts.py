@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from preflight.diagnose import diagnose
+from preflight.diagnose import diagnose, facts
+from preflight.diagnose.gather import facts_index
+from preflight.diagnose.index import words_of
+from tests.diagnose import marks
 
 INIT = """\
 n1:10:20 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>
@@ -122,3 +125,22 @@ def test_horovod_names_the_ranks_that_it_waits_for():
         hang = diagnose(lines).job.hang
         assert (hang.missing if hang is not None else None) == missing
     assert "ranks 1, 4, which had not come to it" in diagnose(early).causes[0].detail
+
+
+def test_each_pattern_has_a_line_that_is_found_by_its_words():
+    """Under its name, where no other pattern of that name stands for it."""
+    assert marks.without_a_line("facts", facts.PATTERNS) == []
+    found = {
+        line: {name for name, _ in facts_index().matches(words_of(line.encode()), line.lower())}
+        for _, line in marks.lines_of("facts")
+    }
+    assert [(name, line) for name, line in marks.lines_of("facts") if name not in found[line]] == []
+
+
+def test_a_rank_that_has_enqueued_nothing_is_missing():
+    """NCCL numbers collectives from 1 and says -1 where it does not know."""
+    lines = [WATCHDOG.format(rank, 9, "ALLREDUCE", 64) for rank in (0, 1, 3)]
+    for last, missing in ((0, (2,)), (8, (2,)), (9, ()), (-1, ())):
+        hang = diagnose([*lines, ENQUEUED.format(2, last, last)]).job.hang
+        assert hang is not None
+        assert hang.missing == missing

@@ -184,3 +184,10 @@ def test_a_good_end_counts_for_all_files_of_its_job(tmp_path):
     (tmp_path / "rank_0.log").write_text(f"2026-05-08 20:00:00 {end}")
     (tmp_path / "rank_1.log").write_text(f"2026-05-08 19:00:00 {went}")
     assert diagnose_files([str(tmp_path / "rank_0.log"), str(tmp_path / "rank_1.log")]).has_failed
+
+
+def test_a_colour_before_a_word_takes_nothing_from_it():
+    """The letter that ends it would make another word of it."""
+    red = "\x1b[31m"
+    line = f"dd: error writing 'x': {red}No {red}space {red}left {red}on {red}device\x1b[0m"
+    assert [one.cause.name for one in diagnose([line]).causes] == ["disk-full"]

@@ -307,3 +307,11 @@ def test_a_folder_stands_for_the_logs_below_it(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="no log lies in this folder; name the files"):
         logs_of(str(tmp_path / "empty"))
+
+
+def test_how_far_it_is_is_said_in_mebibytes():
+    """After each part that was asked for, and not between."""
+    said: list[str] = []
+    blocks = [b"x\n" * 3, b"x\n", b"x\n" * (1 << 19), b"x\n"]
+    assert len(list(lines_of(blocks, say=said.append, every=6))) == 5 + (1 << 19)
+    assert said == ["0 MiB", "1 MiB"]

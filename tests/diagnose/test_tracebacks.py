@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from preflight.diagnose import diagnose
+from preflight.diagnose.found import Evidence
+from preflight.diagnose.prefix import Line
+from preflight.diagnose.tracebacks import Tracebacks
 
 INTERLEAVED = """\
 [rank0]: Traceback (most recent call last):
@@ -181,3 +186,60 @@ def test_an_exception_that_followed_from_a_known_one_is_told_as_that_one():
     ]
     assert diagnose([*first, *between, *then]).causes[0].cause.name == "assertion"
     assert diagnose([*first, "", *then]).causes[0].cause.name == "program-error"
+
+
+def ended_by(exception: str, *frames: str) -> list[str]:
+    """The kinds of a traceback with these files that ends with an exception."""
+    tracebacks = Tracebacks()
+    tracebacks.begin("")
+    lines = [*(f'  File "{file}", line {number}, in f' for number, file in enumerate(frames, 1)), exception]
+    for number, text in enumerate(lines, 1):
+        tracebacks.take("", Line(text), Evidence("log", number, text))
+    return [one.kind for one in tracebacks.raised]
+
+
+OTHERS = """
+    ChildFailedError SystemExit KeyboardInterrupt CalledProcessError DistBackendError DistNetworkError DistStoreError
+    ProcessRaisedException ProcessExitedException RayTaskError EngineDeadError BrokenPipeError SignalException
+    GeneratorExit TimeoutExpired DistError CancelledError
+"""
+
+
+@pytest.mark.parametrize("kind", OTHERS.split())
+def test_what_follows_from_another_ranks_end_is_no_failure_of_the_program(kind):
+    """Of launchers, of torch.distributed, and what ends a program on purpose."""
+    lines = ["Traceback (most recent call last):", '  File "/job/a.py", line 1, in f', f"lib.{kind}: odd words"]
+    assert "program-error" not in [one.cause.name for one in diagnose([*lines, "more"]).causes]
+    assert ended_by(f"lib.{kind}: odd words", "/job/a.py") == [kind]
+
+
+@pytest.mark.parametrize(
+    ("file", "is_of_request"),
+    [
+        *((f"/env/site-packages/{name}/x.py", True) for name in ("uvicorn/protocols", "starlette", "fastapi", "flask")),
+        *((f"/env/site-packages/{name}.py", True) for name in ("aiohttp/web_app", "werkzeug/serving", "tornado/web")),
+        ("/env/site-packages/uvicorn/main.py", False),
+    ],
+)
+def test_an_exception_below_a_web_server_is_of_a_request(file, is_of_request):
+    """The server goes on; where it starts itself it does not."""
+    tracebacks = Tracebacks()
+    tracebacks.begin("")
+    for number, text in enumerate([f'  File "{file}", line 3, in f', '  File "/job/a.py", line 1, in g', "Odd: x"], 1):
+        tracebacks.take("", Line(text), Evidence("log", number, text))
+    (raised,) = tracebacks.raised
+    assert (raised.is_of_request, raised.at) == (is_of_request, "/job/a.py:1")
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["/env/site-packages/x.py", "/usr/dist-packages/x.py", "/usr/lib/python3.11/x.py", "/src/torch/x.py", "<frozen x>"],
+)
+def test_a_library_is_no_place_of_the_program(file):
+    """The innermost frame of the program itself is the place, the library's is told beside it."""
+    tracebacks = Tracebacks()
+    tracebacks.begin("")
+    for number, text in enumerate(['  File "/job/a.py", line 1, in f', f'  File "{file}", line 3, in g', "Odd: x"], 1):
+        tracebacks.take("", Line(text), Evidence("log", number, text))
+    (raised,) = tracebacks.raised
+    assert (raised.at, raised.inner) == ("/job/a.py:1", f"{file}:3")

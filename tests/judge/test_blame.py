@@ -84,6 +84,28 @@ def test_the_cover_is_the_smallest_and_the_only_one(failed):
     assert (None if found is None else set(found)) == wanted
 
 
+@pytest.mark.parametrize("nodes", [2, 3, 4, 5, 6])
+def test_the_cover_of_a_few_nodes_is_the_smallest_and_the_only_one(nodes):
+    """The same for some graphs of each number of edges."""
+    every = list(itertools.combinations(range(nodes), 2))
+    for seed in range(40):
+        failed = random.Random(seed).sample(every, 1 + seed % len(every))
+        neighbours = {str(n): {str(b if a == n else a) for a, b in failed if n in (a, b)} for n in range(nodes)}
+        covers = brute_force(failed, range(nodes))
+        found = blame.smallest_cover(neighbours)
+        assert (set(found) if found else None) == ({str(n) for n in covers[0]} if len(covers) == 1 else None)
+
+
+@pytest.mark.parametrize(("left_out", "sets"), [(2, 64), (0, 1)])
+def test_a_tangle_is_told_pair_by_pair_up_to_64_of_them(left_out, sets):
+    """Of twelve nodes that hardly reach each other; above the number all are named in one set."""
+    nodes = names(12)
+    found = blame.blame(edges(*list(itertools.combinations(nodes, 2))[left_out:]), nodes[::-1])
+    assert len(found) == sets
+    assert {name for group in found for name in group} == set(nodes)
+    assert all(list(group) == sorted(group, key=nodes[::-1].index) for group in found)
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda p: p[0] != p[1]), max_size=20))
 def test_every_failed_edge_has_a_blamed_end(failed):

@@ -105,3 +105,119 @@ def test_any_document_gives_finite_thresholds_or_a_usage_error(document):
     for section in dataclasses.asdict(dataclasses.replace(settings, waivers={})).values():
         for value in section.values():
             assert 0 < value < float("inf")
+
+
+DEFAULTS = """
+[bench]
+fail_below = 0.9
+warn_below = 0.95
+slow_below = 0.8
+impossible_above = 1.02
+gpu_below = 0.9
+matmul_below = 0.5
+memory_below = 0.7
+host_below = 0.6
+
+[limits]
+memlock_min_bytes = 1_073_741_824
+nofile_min = 4096
+nproc_min = 4096
+shm_min_bytes_per_gpu = 1_073_741_824
+shm_min_bytes = 67_108_864
+
+[clock]
+max_offset_seconds = 1
+max_drift_seconds = 0.1
+fail_offset_seconds = 30
+
+[names]
+slow_lookup_seconds = 0.5
+silent_lookup_seconds = 4
+
+[network]
+min_rate_mbps = 10_000
+min_rate_of_joined_gpus_mbps = 40_000
+min_share_of_rdma = 0.01
+ephemeral_ports_min = 4096
+ephemeral_used_share = 0.8
+
+[files]
+free_min_bytes = 1_073_741_824
+free_min_inodes = 10_000
+write_min_mbytes_per_s = 20
+visible_max_seconds = 2
+
+[start]
+import_max_seconds = 60
+import_ratio = 5
+
+[training]
+loss_drop_fraction = 0.05
+gradient_tolerance = 0.001
+parameters_tolerance = 0.001
+bf16_tolerance = 0.05
+replay_tolerance = 0.00001
+gpu_replay_tolerance = 0.001
+gpu_bf16_replay_tolerance = 0.02
+straggler_ratio = 1.5
+straggler_min_seconds = 0.01
+straggler_fail_ratio = 2
+stopped_share = 0.5
+"""
+
+
+def test_a_file_that_says_every_default_changes_nothing(tmp_path):
+    """Who writes one to change a line of it finds all thresholds there, each at what holds without a file."""
+    settings = load(tmp_path, DEFAULTS)
+    assert settings == Settings()
+    sections = dataclasses.asdict(dataclasses.replace(settings, waivers=()))
+    assert all(f"\n{key} = " in DEFAULTS for keys in sections.values() if keys for key in keys)
+
+
+FRACTIONS = """
+    bench.fail_below bench.warn_below bench.slow_below bench.gpu_below bench.matmul_below bench.memory_below
+    bench.host_below training.loss_drop_fraction network.ephemeral_used_share network.min_share_of_rdma
+"""
+
+
+@pytest.mark.parametrize("key", FRACTIONS.split())
+def test_a_fraction_is_one_at_most(key):
+    """One itself is taken: nothing but all of it passes."""
+    section, name = key.split(".")
+    with pytest.raises(UsageError, match=f"{key}: wanted a fraction up to 1, got 1.001"):
+        parse_settings({section: {name: 1.001}}, source="f")
+    whole = {"fail_below": 1, "warn_below": 1} if "bench.fail" in key else {name: 1}
+    assert getattr(getattr(parse_settings({section: whole}, source="f"), section), name) == 1
+
+
+@pytest.mark.parametrize(
+    ("section", "low", "high"),
+    [
+        ("bench", "fail_below", "warn_below"),
+        ("bench", "warn_below", "impossible_above"),
+        ("clock", "max_offset_seconds", "fail_offset_seconds"),
+        ("names", "slow_lookup_seconds", "silent_lookup_seconds"),
+        ("training", "straggler_ratio", "straggler_fail_ratio"),
+    ],
+)
+def test_of_two_limits_the_milder_may_not_be_above_the_other(section, low, high):
+    """Where they are equal the milder one never speaks, and that is the user's to want."""
+    usual = getattr(Settings(), section)
+    limit = getattr(usual, high)
+    if (low, high) == ("warn_below", "impossible_above"):
+        limit = 1.0  # the most that a fraction may be
+    assert parse_settings({section: {low: limit, high: limit}}, source="f")
+    words = rf"{section}\.{low} \(.*\) is above {section}\.{high}"
+    with pytest.raises(UsageError, match=words):
+        parse_settings({section: {low: limit, high: limit * 0.99}}, source="f")
+
+
+@pytest.mark.parametrize(("size", "is_read"), [(1 << 20, True), ((1 << 20) + 1, False)])
+def test_a_file_of_a_mebibyte_is_read(tmp_path, size, is_read):
+    """A larger one is no such file."""
+    text = "#" * size
+    if is_read:
+        assert load(tmp_path, text) == Settings()
+    else:
+        with pytest.raises(UsageError, match="more than 1024 KiB"):
+            load(tmp_path, text)

@@ -33,9 +33,17 @@ class Finding:
     def counted(self):
         return 1
 
+    @counted.setter
+    def counted(self, value):
+        pass
+
     @staticmethod
     def of(node):
         return 2
+
+    @classmethod
+    def made(cls):
+        return 3
 """
 
 
@@ -61,18 +69,30 @@ CHANGES = {
     "Finding.size": lambda m: setattr(m.Finding, "size", 7),
     "Finding.counted": lambda m: setattr(m.Finding, "counted", property(lambda self: 7)),
     "Finding.of": lambda m: setattr(m.Finding, "of", staticmethod(lambda node: 7)),
+    "Finding.of.__code__": lambda m: setattr(m.Finding.of, "__code__", m.other.__code__),
+    "Finding.made.__code__": lambda m: setattr(m.Finding.made.__func__, "__code__", m.other.__code__),
+    "Finding.counted.__code__": lambda m: setattr(m.Finding.counted.fget, "__code__", m.other.__code__),
+    "Finding.counted.__defaults__": lambda m: setattr(m.Finding.counted.fset, "__defaults__", (7,)),
     "Finding.__getattribute__": lambda m: setattr(m.Finding, "__getattribute__", lambda self, name: 7),
     "gone": lambda m: delattr(m, "judge"),
     "module": lambda m: sys.modules.update({"preflight.made_up": types.ModuleType("preflight.made_up")}),
 }
 
 
+@pytest.fixture
+def alone(module, monkeypatch):
+    """That module, and of ours no other: a picture of all takes long."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "preflight" and name != module.__name__]:
+        monkeypatch.delitem(sys.modules, name)
+    return module
+
+
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_was_exchanged_is_named(module, name):
+def test_what_was_exchanged_is_named(alone, name):
     """A function, its code or defaults, a row of a table, a member, a method, a module."""
     picture = Picture()
     assert picture.changed() == ""
-    CHANGES[name](module)
+    CHANGES[name](alone)
     places = {"LIMITS.2": "LIMITS", "LIMITS.1.1": "LIMITS.1.1", "gone": "judge", "module": ""}
     assert picture.changed().removeprefix("preflight.made_up") == f".{places.get(name, name)}".rstrip(".")
 

@@ -75,7 +75,6 @@ PATTERNS: tuple[tuple[Stage, str], ...] = (
     (Stage.FIRST_STEP, r"loading (?:safetensors )?checkpoint shards"),
     (Stage.FIRST_STEP, r"\*{3,} running training \*{3,}"),
     (Stage.SAVING, r"\bsaving (?:model |the )?(?:checkpoint|weights)\b"),
-    (Stage.SAVING, r"\bsaving checkpoint\b"),
 )
 STREAM = re.compile(
     rb"(?i)\brank[ :=_-]?\d+(?=[\]:|])|^ {0,4}\d{1,5}: |\bpid=\d+|\[default\d+\]|\[\d+,\d+\]<|^[A-Za-z][\w.-]*: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 
 from preflight.facts import fabric
 from preflight.facts.node import NodeFacts
@@ -136,17 +137,22 @@ def _interface(node: NodeFacts, name: str) -> Interface:
     return node.network.interface(name)
 
 
+def _of_port(values: Mapping[str, str | Missing], name: str) -> str:
+    """What a node's port of that name has. Raises FactMissing where it has no such port, or does not tell."""
+    if name not in values:
+        raise FactMissing(name, "the node has no such port in use", "absent")
+    return present(values[name], name)
+
+
 def _mtu(case: Case) -> Remedy:
     """That of the same port's interface on the others; 4200 and more carries 4096 bytes."""
     name = _hca(case)
     netdev = _netdev(case, name)
-    wanted_active = of_the_others(case, lambda node: parity.active_mtus(node)[name], f"active MTU of {name}")
+    wanted_active = of_the_others(case, lambda node: _of_port(parity.active_mtus(node), name), f"active MTU of {name}")
     try:
         wanted = of_the_others(case, lambda node: _interface(node, netdev).mtu, f"mtu of {netdev}")
     except FactMissing:
         wanted = 0
-    if isinstance(wanted_active, Missing):
-        raise FactMissing("active MTU", wanted_active.missing)
     least = int(wanted_active) + FRAMES_FOR_LARGEST - LARGEST_MTU
     return mtu(case.node, netdev, max(wanted, least))
 
@@ -168,7 +174,7 @@ def _large_mtu(case: Case) -> Remedy:
 def _partition(case: Case) -> Remedy:
     """The row of the node's own table that holds the others' partition."""
     name = _hca(case)
-    wanted = of_the_others(case, lambda node: parity.partitions(node)[name], f"partition of {name}")
+    wanted = of_the_others(case, lambda node: _of_port(parity.partitions(node), name), f"partition of {name}")
     for hca in fabric.hcas(case.node.rdma):
         if hca.name == name:
             for place, key in enumerate(present(hca.port.pkeys, "partition keys")):
@@ -181,9 +187,7 @@ def _flow_control(case: Case) -> Remedy:
     """The setting that differs, as the others have it, by the tool or file of its driver."""
     hca, words = _hca(case, "port"), parity.FLOW_CONTROL[case.value("setting")]
     netdev, setting = _netdev(case, hca), f"{hca}: {words}"
-    wanted = of_the_others(case, lambda node: parity.flow_control(node)[setting], setting)
-    if isinstance(wanted, Missing):
-        raise FactMissing(setting, wanted.missing)
+    wanted = of_the_others(case, lambda node: _of_port(parity.flow_control(node), setting), setting)
     device, _, port = hca.partition(":")
     lasting = "# lost at a reboot: the same line in a unit that runs at boot"
     if words == parity.FLOW_CONTROL["trust"]:

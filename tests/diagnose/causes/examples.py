@@ -1,7 +1,8 @@
 """Which lines show each pattern of a cause? ``python -m tests.diagnose.causes.examples files`` prints what has none yet.
 
 In tests/data/lines/SUBJECT.txt, below `%% cause`: a line as a program prints it, that the cause is found by; with `- `
-before it a line that a pattern matches and that is none, as one of ``unless`` says.
+before it a line that a pattern matches and that is none, as one of ``unless`` says. `%% cause: suspicion 6` says what
+such a line proves, and how much of what else was found it explains, where that is not what a cause is by default.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from preflight.diagnose.cause import AND, Cause
+from preflight.diagnose.cause import AND, Cause, Kind
 from preflight.diagnose.causes import CAUSES, SUBJECTS
 from tests.diagnose.causes import test_signals
 from tests.house import ROOT
@@ -27,11 +28,19 @@ def listed(path: Path) -> Iterator[tuple[str, str]]:
     name = ""
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("%% "):
-            name = line[3:].strip()
+            name = line[3:].partition(":")[0].strip()
         elif line.startswith(NONE):
             yield "", line[len(NONE) :]
         elif line:
             yield name, line
+
+
+def grades(path: Path) -> Iterator[tuple[str, tuple[Kind, int]]]:
+    """Cause, and what its lines prove and outweigh, where a file says so."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        found = re.fullmatch(r"%% ([\w-]+): (\w+) (\d+)", line)
+        if found:
+            yield found[1], (Kind[found[2].upper()], int(found[3]))
 
 
 @cache

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.diagnose.cause import Kind
 from preflight.diagnose.causes import CAUSES, SUBJECTS
 from preflight.diagnose.index import Index, words_of
-from tests.diagnose.causes.examples import FOLDER, listed, matched, without_a_line
+from tests.diagnose.causes.examples import FOLDER, grades, listed, matched, without_a_line
 
 BY_NAME = {cause.name: cause for cause in CAUSES}
 INDEX = Index((pattern, cause) for cause in CAUSES for pattern in cause.patterns)
@@ -24,6 +25,17 @@ def test_each_example_is_evidence_for_its_cause(path):
     assert {name for name, _ in listed(path)} <= {"", *BY_NAME}
     wrong = [line for name, line in listed(path) if name and name not in causes_of(line)]
     assert wrong == []
+
+
+def test_each_cause_counts_for_as_much_as_its_lines_prove():
+    """Its kind and its weight stand beside its lines: they decide which of several causes explains the others."""
+    listed_as = dict(grade for path in FOLDER.glob("*.txt") for grade in grades(path))
+    usual = (Kind.CAUSE, 4)
+    wrong = {
+        one.name: (one.kind, one.weight) for one in CAUSES if (one.kind, one.weight) != listed_as.get(one.name, usual)
+    }
+    assert wrong == {}
+    assert listed_as.keys() <= BY_NAME.keys()
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)

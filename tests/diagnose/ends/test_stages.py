@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from preflight.diagnose import diagnose
-from preflight.diagnose.ends.stages import Stage, stream_of
+from preflight.diagnose.ends.stages import PATTERNS, Stage, stream_of
+from preflight.diagnose.gather import stages_index
+from preflight.diagnose.index import words_of
+from tests.diagnose import marks
 
 INIT = "n1:7:9 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1 - Init START"
 
@@ -28,3 +31,14 @@ def test_an_event_is_told_with_the_stage_it_came_in():
     failure = "[rank0]: RuntimeError: CUDA error: invalid device ordinal"
     stages = [diagnose([*lines, failure]).causes[0].evidence[0].stage for lines in ([INIT], ["[rank0]: step 1 loss 2"])]
     assert stages == [Stage.COMMUNICATOR, Stage.RUNNING]
+
+
+def test_each_milestone_has_a_line_that_is_found_by_its_words():
+    """Of its stage, where no other milestone of that stage stands for it."""
+    patterns = [(stage.name.lower(), pattern) for stage, pattern in PATTERNS]
+    assert marks.without_a_line("stages", patterns) == []
+    found = {
+        line: {stage.name.lower() for stage, _ in stages_index().matches(words_of(line.encode()), line.lower())}
+        for _, line in marks.lines_of("stages")
+    }
+    assert [(name, line) for name, line in marks.lines_of("stages") if name not in found[line]] == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from preflight.diagnose.hanging.live import Process, Seen, Socket
 from preflight.diagnose.hanging.stuck import compare, doing
 from preflight.facts.value import Missing
@@ -169,3 +171,52 @@ def test_ranks_that_do_not_find_each_other_were_told_different_places():
     stuck = compare({"a": (rank(0, MEETING), rank(1, MEETING)), "b": (rank(2, MEETING),)})
     assert stuck.guilty == ()
     assert "compare MASTER_ADDR, MASTER_PORT" in stuck.verdict
+
+
+WAITING = """
+    all_reduce all_gather all_gather_into_tensor all_gather_object reduce reduce_scatter reduce_scatter_tensor broadcast
+    broadcast_object_list scatter gather gather_object all_to_all all_to_all_single barrier monitored_barrier send recv
+    isend irecv batch_isend_irecv init_process_group _store_based_barrier new_group all_reduce_coalesced
+    _verify_param_shape_across_processes _sync_module_states scatter_object_list wait_for_everyone
+"""
+
+
+@pytest.mark.parametrize("name", WAITING.split())
+def test_a_rank_waits_in_each_call_that_waits_for_others(name):
+    """Of torch.distributed and accelerate, by the name of the function."""
+    assert doing("a", rank(0, f"{name} (/env/lib.py:3)", STEP)).call == name
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        *("/env/site-packages/lib.py", "/usr/dist-packages/lib.py", "/usr/lib/python3.11/queue.py"),
+        *("/src/torch/nn.py", "<frozen runpy>", "<string>"),
+    ],
+)
+def test_a_frame_of_a_library_is_no_line_of_the_program(file):
+    """The next one outside of it is."""
+    assert doing("a", rank(0, f"call ({file}:3)", STEP)).at == "/job/train.py:40"
+
+
+@pytest.mark.parametrize("state", ["T", "t", "Z"])
+def test_a_process_that_is_stopped_waits_in_no_call(state):
+    """Whatever its frames show."""
+    found = doing("a", rank(0, IN_TORCH, STEP, state=state))
+    assert (found.call, found.at) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "state", "word"), [(0.5, "S", "computes"), (0.49, "S", "waits"), (0.1, "R", "computes")]
+)
+def test_half_a_core_or_a_running_thread_computes(cpu, state, word):
+    """Less is a rank that waits for something of its own."""
+    assert doing("a", rank(0, LOADER, STEP, cpu=cpu, state=state)).what.startswith(f"{word} outside of any collective")
+
+
+def test_a_size_of_the_world_counts_where_a_rank_waits_by_it():
+    """One outside of any call, or that tells none, is no other opinion."""
+    two = {"a": (rank(0, MEETING), rank(1, MEETING))}
+    assert "expects" not in compare({**two, "c": (rank(2, LOADER, world=4),)}).verdict
+    assert "expects" not in compare({**two, "c": (rank(2, MEETING, world=0),)}).verdict
+    assert "rank 2 on c expects 4" in compare({**two, "c": (rank(2, MEETING, world=4),)}).verdict

@@ -35,6 +35,14 @@ def test_the_interface_of_a_port_gets_the_mtu_of_the_others():
     assert found == {"node2": "ip link set dev rdma0 mtu 4200"}
 
 
+def test_a_node_without_a_port_of_that_name_is_not_asked_for_its_mtu():
+    """One of the others calls it something else, or its port is down."""
+    run = with_netdevs(as_root(roce(5))).broken_rdma_port("node2", active_mtu=1024)
+    run = renamed(run, "node3", 0, "mlx5_9").broken_rdma_port("node4", state="DOWN")
+    found = typed(run, "rdma.active_mtu_is_the_same_on_every_node")
+    assert found["node2"] == "ip link set dev rdma0 mtu 4200"
+
+
 def test_an_interface_that_is_switched_off_is_switched_on():
     """That of the port; one that is up and has no link needs a cable."""
     run = with_netdevs(as_root(roce()))

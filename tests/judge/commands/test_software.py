@@ -89,3 +89,80 @@ def test_of_two_wheels_of_nccl_the_one_of_torchs_cuda_is_installed_again():
     run = as_root(roce()).broken("node2", "software", packages=wheels)
     (command,) = typed(run, "software.one_nccl_can_be_met").values()
     assert command.endswith("pip install --force-reinstall --no-deps nvidia-nccl-cu13==2.28.9")
+
+
+def with_packages(run, node, **packages):
+    """More packages of a node, or of all; a name is written with _ for each -."""
+    for name in [node] if node else run.names:
+        held = run.facts(name, "software", type(run.subjects[name]["software"])).packages
+        more = {package.replace("_", "-"): version for package, version in packages.items()}
+        run = run.broken(name, "software", packages={**held, **more})
+    return run
+
+
+@pytest.mark.parametrize(
+    ("packages", "wanted"),
+    [
+        ({"deepspeed": "0.14.2"}, "'deepspeed>=0.14.3'"),
+        ({"transformer_engine": "1.0", "flash_attn": "2.5.8"}, "'transformer-engine>=1.1'"),
+    ],
+)
+def test_the_older_of_two_packages_that_break_together_goes_up(packages, wanted):
+    """Beyond the versions that are known to break."""
+    run = with_packages(as_root(roce()), "node2", **packages)
+    found = typed(run, "software.no_versions_break_together")
+    assert found == {"node2": f"/usr/bin/python3 -m pip install {wanted}"}
+
+
+def test_an_nccl_that_breaks_is_that_of_torchs_wheel():
+    """By the name under which it is installed; the one of CUDA 12 where none is."""
+    run = as_root(roce()).broken("node2", "software", nccl="2.27.1")
+    name = "software.no_versions_break_together"
+    assert typed(run, name)["node2"].endswith("pip install 'nvidia-nccl-cu12>=2.27.3'")
+    wheel = with_packages(run, "node2", nvidia_nccl_cu13="2.27.1")
+    assert typed(wheel, name)["node2"].endswith("pip install 'nvidia-nccl-cu13>=2.27.3'")
+
+
+def test_cudnn_comes_as_the_package_that_the_others_have():
+    """In their version; where it came by no package, torch brings its own again."""
+    name = f"{VERSIONS}"
+    run = with_packages(as_root(roce()), "", nvidia_cudnn_cu13="9.1.0").broken("node3", "software", cudnn="8.9.0")
+    run = with_packages(run, "node3", nvidia_cudnn_cu13="8.9.0")
+    assert typed(run, name)["node3"].endswith("-m pip install nvidia-cudnn-cu13==9.1.0")
+    bare = as_root(roce()).broken("node3", "software", cudnn="8.9.0")
+    assert "--force-reinstall torch==2.13.0" in typed(bare, name)["node3"]
+
+
+@pytest.mark.parametrize(("hip", "tag"), [("6.2.41133", "rocm6.2"), (Missing("none", "absent"), "cpu")])
+def test_torch_for_another_gpu_comes_from_its_index(hip, tag):
+    """By the ROCm that it was built for; the CPU's where it was built for neither."""
+    none = Missing("none", "absent")
+    run = as_root(roce()).broken(roce().names, "software", torch_cuda=none, torch_hip=hip)
+    run = run.broken("node3", "software", torch="2.4.0")
+    assert typed(run, VERSIONS)["node3"].endswith(f"torch==2.13.0 --index-url https://download.pytorch.org/whl/{tag}")
+
+
+def test_a_companion_of_one_node_alone_is_taken_away():
+    """One in another version becomes that of the others."""
+    name = "software.companions_are_the_same_on_every_node"
+    more = with_packages(as_root(roce()), "node3", transformers="4.40.0")
+    assert typed(more, name) == {"node3": "/usr/bin/python3 -m pip uninstall -y transformers"}
+    older = with_packages(as_root(roce()), "node3", accelerate="1.0.0")
+    assert typed(older, name) == {"node3": "/usr/bin/python3 -m pip install accelerate==1.12.0"}
+
+
+@pytest.mark.parametrize("version", ["2.4.0; reboot", "--index-url=http://x/", "https://x/torch.whl"])
+def test_what_is_no_version_is_installed_nowhere(version):
+    """A word of a node that pip would take for an option or an address."""
+    run = as_root(roce()).broken(["node1", "node2", "node4"], "software", torch=version)
+    assert typed(run, VERSIONS) == {}
+
+
+def test_torch_of_a_node_alone_is_any():
+    """There are no others, or they do not agree on one."""
+    gone = Missing("not installed", "absent")
+    name = "software.torch_is_installed"
+    alone = as_root(healthy(1)).broken("node1", "software", torch=gone)
+    assert typed(alone, name) == {"node1": "/usr/bin/python3 -m pip install torch"}
+    apart = as_root(healthy()).broken("node3", "software", torch=gone).broken("node2", "software", torch="2.4.0")
+    assert typed(apart, name) == {"node3": "/usr/bin/python3 -m pip install torch"}

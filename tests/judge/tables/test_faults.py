@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from preflight.facts.cluster import Row
 from preflight.judge import tables
 from preflight.judge.tables import faults
 from preflight.judge.tables.faults import Fault
@@ -44,6 +45,14 @@ def test_things_of_a_node_are_named_by_their_label():
     row = Fault("x", lambda gpu: "hot" if gpu.index in (1, 4) else "", "cool it", "a book")
     with pytest.raises(BlameMany, match="GPU 1, 4: hot"):
         faults.judge(roce(1).cluster, [row], faults.gpus, noun="GPU")
+
+
+def test_a_label_stands_alone_where_no_noun_is_given():
+    """As the name of a port does, which says what it is."""
+    row = Fault("x", lambda thing: "it is broken" if thing else "", "mend it", "a book")
+    (blame,) = faults.blames(healthy(2).cluster, [row], lambda _: [("mlx5_0:1", True), ("mlx5_1:1", False)])
+    assert str(blame.message) == "mlx5_0:1: it is broken"
+    assert blame.nodes == ("node1", "node2")
 
 
 def test_a_fact_that_could_not_be_had_leaves_the_node_unjudged():
@@ -138,3 +147,25 @@ def test_nodes_of_own_names_share_none_with_another():
     assert faults.of_own_names({"a": ["mlx5_10", "mlx5_11"], "b": ["mlx5_20"], "c": []}) == ("a", "b")
     assert faults.of_own_names({"a": ["mlx5_0"], "b": ["mlx5_0"], "c": ["mlx5_9"]}) == ()
     assert faults.of_own_names({"a": ["mlx5_0"], "b": ["mlx5_0"], "c": ["mlx5_9"], "d": ["mlx5_8"]}) == ("c", "d")
+
+
+def rows_of_tables():
+    """Every row of a table below judge/tables, with the name of its module."""
+    for module in pkgutil.walk_packages(tables.__path__, "preflight.judge.tables."):
+        for value in vars(importlib.import_module(module.name)).values():
+            for row in value if isinstance(value, tuple) else ():
+                if isinstance(row, faults.Fault | Row):
+                    yield module.name, row
+
+
+def test_every_row_says_what_it_is_about_and_how_it_is_put_right():
+    """In words; an empty fix is the check's own, and a fault names the source that says so."""
+    found = list(rows_of_tables())
+    assert len(found) > 100
+    for module, row in found:
+        name, wanted = (row.name, row.source) if isinstance(row, faults.Fault) else (row.what, row.what)
+        assert isinstance(name, str), module
+        assert isinstance(row.fix, str), (module, name)
+        assert isinstance(wanted, str), (module, name)
+        assert name, module
+        assert wanted, (module, name)

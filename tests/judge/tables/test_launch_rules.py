@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from preflight import launch
+from preflight.judge.ledger.findings import Verdict
 from preflight.judge.tables.launch_rules import TEXTS, VERDICTS
 from preflight.launch.field import words
 from preflight.launch.launchers import ROWS
@@ -105,6 +106,15 @@ def test_a_finding_of_no_known_rule_or_verdict_is_not_made():
         fail("a_rule_of_nobody", "")
     with pytest.raises(ValueError, match="never warn"):
         warn("ranks_are_distinct", "")
+
+
+def test_verdicts_of_rules_are_those_of_findings():
+    """Each once; none only passes or is left open, but for what tells of a file as a whole."""
+    told = [verdict for verdicts in VERDICTS.values() for verdict in verdicts]
+    assert set(told) <= {str(verdict) for verdict in Verdict}
+    assert all(len(set(verdicts)) == len(verdicts) > 0 for verdicts in VERDICTS.values())
+    open_ones = {name for name, verdicts in VERDICTS.items() if not {"fail", "warn"} & set(verdicts)}
+    assert open_ones == {"file_is_judged", "files_are_judged", "jobs_are_told_apart", "limits_are_those_of_slurmd"}
 
 
 def test_texts_are_of_rules_that_are_known():

@@ -83,7 +83,7 @@ def _nearest(rows: tuple[TopologyRow, ...], adapters: tuple[tuple[str, str], ...
     for row in rows:
         if not row.device.startswith("GPU"):
             continue
-        relations = {name: row.relations[place] for name, place in columns.items()}
+        relations = {name: row.relations[place] for name, place in columns.items() if place < len(row.relations)}
         distances = {name: NEAR.index(relation) for name, relation in relations.items() if relation in NEAR}
         if distances:
             nearest = min(distances.values())

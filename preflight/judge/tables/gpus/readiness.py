@@ -6,13 +6,20 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.value import present
 from preflight.judge.tables.faults import Fault
 from preflight.said import joined, said
-from preflight.said.errors import NotApplicable
+from preflight.said.errors import FactMissing, NotApplicable
 
 
 def driver_runs(*, cuda_of_driver: str, cuda_of_torch: str) -> bool:
     """Whether a driver runs programs of a CUDA version: since CUDA 11 any of the same major version, or older."""
-    driver, torch = (tuple(int(part) for part in text.split(".")[:2]) for text in (cuda_of_driver, cuda_of_torch))
+    driver, torch = _version(cuda_of_driver), _version(cuda_of_torch)
     return torch[0] <= driver[0] if driver[0] >= 11 else torch <= driver
+
+
+def _version(text: str) -> tuple[int, ...]:
+    parts = text.split(".")[:2]
+    if not all(part.isdecimal() for part in parts):
+        raise FactMissing("version of CUDA", said("{text!r} is no version", text))
+    return tuple(map(int, parts))
 
 
 def _driver(node: NodeFacts) -> str:

@@ -22,6 +22,13 @@ def test_the_nearest_adapter_is_the_one_behind_the_fewest_bridges():
     assert matrix("NV18", "NODE", "NODE", "SYS", "PXB").nearest_adapters()["GPU0"] == ("mlx5_0", "mlx5_1")
 
 
+def test_a_row_that_is_cut_short_tells_of_the_adapters_it_has():
+    """A tool that was killed leaves such a matrix."""
+    whole = matrix("NV18", "PIX", "PXB", "SYS", "PIX")
+    cut = Topology((whole.rows[0], TopologyRow("GPU1", ("NV18", "X", "SYS")), *whole.rows[2:]), whole.adapters)
+    assert cut.nearest_adapters() == {"GPU0": ("mlx5_0",), "GPU1": ("mlx5_0",)}
+
+
 def test_gpus_that_share_an_adapter_though_each_could_have_its_own_are_told():
     """With an adapter for each of them nothing is said."""
     assert matrix("NV18", "PIX", "SYS", "PIX", "SYS").shared_adapters() == "mlx5_0 is nearest to GPU0 and GPU1"
