@@ -72,6 +72,19 @@ def test_trust_is_not_judged_where_nobody_asked_for_it():
     assert {finding.verdict for finding in judge("trust.python_is_found_over_ssh", healthy())} == {Verdict.SKIP}
 
 
+def test_what_start_files_print_is_judged_though_only_the_first_node_logs_in():
+    """As among many nodes; one that could not tell is an error of its own, whatever the first one heard."""
+    check = "trust.start_files_print_nothing_over_ssh"
+    run = roce().without(("node2", "node3"), "trust", "only node1 logs in", "absent").without("node4", "trust")
+    assert {(one.verdict, one.nodes) for one in judge(check, run)} == {
+        (Verdict.PASS, ("node1",)),
+        (Verdict.SKIP, ("node2", "node3")),
+        (Verdict.ERROR, ("node4",)),
+    }
+    run = logs_in(run, "node1", peer="node2", printed="Welcome")
+    assert ("node2",) in {one.nodes for one in judge(check, run) if one.verdict is Verdict.WARN}
+
+
 @pytest.mark.parametrize(
     ("node", "peer", "launchers"),
     [("node2", "node1", ()), ("node1", "node2", ()), ("node1", "node1", ("mpirun",))],

@@ -73,16 +73,23 @@ def _exact(case: Case) -> Remedy:
     return exported(NCCL_IB_HCA=f"={case.node.value('NCCL_IB_HCA')}")
 
 
+def _meant(node: NodeFacts) -> list[fabric.Hca]:
+    """The active ports that NCCL takes now, without those that an entry of NCCL_IB_HCA takes as a prefix alone."""
+    trapped = fabric.taken_by_prefix(node.rdma, node.value("NCCL_IB_HCA"))
+    more = {name for names in trapped.values() for name in names}
+    return [hca for hca in node.active_hcas() if hca.device not in more]
+
+
 def _fast(case: Case) -> Remedy:
     """The active ports that NCCL takes now, without those slower than the fastest."""
-    active = list(case.node.active_hcas())
+    active = _meant(case.node)
     rates = {hca.name: hca.port.rate_gbps for hca in active if not isinstance(hca.port.rate_gbps, Missing)}
     return _choice(case.node, [hca for hca in active if rates.get(hca.name, 0.0) >= max(rates.values(), default=0.0)])
 
 
 def _own(case: Case) -> Remedy:
     """The node's own names for the ports that it uses."""
-    return _choice(case.node, [hca for hca in case.node.hcas() if hca.is_active])
+    return _choice(case.node, _meant(case.node))
 
 
 def _gid(case: Case) -> Remedy:

@@ -27,6 +27,14 @@ def test_a_node_with_other_names_gets_a_list_of_its_own():
     assert found["node2"] == f"export NCCL_IB_HCA==mlx5_9,{EIGHT.removeprefix('mlx5_0,')}"
 
 
+def test_two_findings_about_one_list_say_the_same_list():
+    """A device that an entry takes as a prefix alone is in neither."""
+    run = renamed(as_root(roce()), "node2", 7, "mlx5_10").with_variables(NCCL_IB_HCA="mlx5_1")
+    checks = ("rdma.nccl_ib_hca_takes_no_more_than_it_names", "rdma.devices_have_the_same_names_on_every_node")
+    found = [typed(run, check)["node2"] for check in checks]
+    assert found == ["export NCCL_IB_HCA==mlx5_1"] * 2
+
+
 def test_the_interface_of_a_port_gets_the_mtu_of_the_others():
     """And not the training interface."""
     run = with_netdevs(as_root(roce())).broken_rdma_port("node2", active_mtu=1024)
