@@ -4,7 +4,7 @@ import pytest
 
 from preflight.judge.tables import packages
 from preflight.said import said
-from preflight.said.errors import Blame, FactMissing, NotApplicable
+from preflight.said.errors import Blame, NotApplicable
 
 
 def test_every_node_logs_in_to_the_others(node):
@@ -74,15 +74,7 @@ def test_start_files_print_nothing_over_ssh(cluster):
     end with a protocol error.
     Fix: put `[[ $- == *i* ]] || return` above the lines of ~/.bashrc that print, or send them to `>&2`.
     """
-    logins = {}
-    for node in cluster:  # of many nodes only the first logs in to the others
-        try:
-            logins[node.name] = node.trust.logins
-        except FactMissing as missing:
-            if missing.kind == "absent":
-                cluster.does_not_apply(node.name, str(missing))
-            else:
-                cluster.cannot_judge(node.name, missing)
+    logins = cluster.of_those_asked(lambda node: node.trust.logins)  # of many nodes only the first logs in
     if not any(logins.values()):
         raise NotApplicable("no node logs in to another one")
     printed = {login.peer: login.printed for found in logins.values() for login in found if login.printed}

@@ -119,6 +119,16 @@ class Cluster(Once):
         """
         return self._judged(*self._reported(key))
 
+    def of_those_asked(self, key: Callable[[NodeFacts], Any]) -> dict[str, Any]:
+        """`key` of every node that has it; who was not asked has nothing to answer for, the others are unmeasured."""
+        values, lacking = self._reported(key)
+        for name, missing in lacking.items():
+            if missing.kind == "absent":
+                self.does_not_apply(name, str(missing))
+            else:
+                self.cannot_judge(name, missing)
+        return values
+
     def _judged(self, values: dict[str, Any], lacking: Mapping[str, FactMissing]) -> dict[str, Any]:
         absent = {name: missing for name, missing in lacking.items() if missing.kind == "absent"}
         for name, reason in lacking.items():
