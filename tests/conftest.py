@@ -18,6 +18,7 @@ from tests.lab.fixtures import lab3, lab_is_possible, make_lab
 __all__ = ["lab3", "lab_is_possible", "make_lab"]
 
 HERE = Path(__file__).parent
+PART = "PREFLIGHT_LONG_PART"  # "2/3" is the second of three parts, into which .ci/run takes the long tests apart
 SCRATCH = pytest.StashKey[scratch.Scratch]()
 
 
@@ -65,6 +66,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_of_units and kinds.has_no_unit_test(f"{collection_path.relative_to(HERE.parent)}") else None
 
 
+def pytest_report_header() -> list[str]:
+    """Which part of the tests runs, where it is one."""
+    return [f"part {os.environ[PART]} of the tests"] if PART in os.environ else []
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
     """Collect without looking for garbage: thousands of tests are made here, and all of them stay."""
@@ -84,6 +90,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(kinds.kind(item))
             if kinds.is_long(item):
                 item.add_marker("long")
+    if PART in os.environ:
+        left = [item for item in items if kinds.is_of_part(workers.share(item.nodeid), os.environ[PART])]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(left)])
+        items[:] = left
     if workers.FORKS in config.stash:
         items[:] = kinds.in_order(items)
 

@@ -1,5 +1,6 @@
 """What does a test need: a moment of Python, seconds of it, processes, or several hosts? And when does it begin?"""
 
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -96,6 +97,12 @@ def is_about_units(words: str) -> bool:
 def is_long(item: pytest.Item) -> bool:
     """Is it one more sample of what other tests show?"""
     return item.nodeid.startswith(LONG)
+
+
+def is_of_part(name: str, part: str) -> bool:
+    """Is what one fork takes at once of this part of the long tests, as "2/3" names the second of three?"""
+    number, of = map(int, part.split("/"))
+    return zlib.crc32(name.encode()) % of == number - 1
 
 
 def is_exclusive(item: pytest.Item) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import subprocess
 import sys
@@ -196,6 +197,16 @@ def test_what_is_listed_as_long_or_wide_is_there():
     for named in (*kinds.LONG, *kinds.WIDE):
         path, _, name = named.partition("::")
         assert f"def {name.partition('[')[0] or 'test_'}" in (ROOT / path).read_text(encoding="utf-8"), named
+
+
+def test_every_test_is_of_one_part_and_a_file_that_prepares_something_is_not_taken_apart():
+    """Of three parts, each about a third; with the second of two, nothing of the first."""
+    names = [f"tests/e2e/test_{number}.py::test_a" for number in range(300)]
+    parts = [[name for name in names if kinds.is_of_part(name, f"{number}/3")] for number in (1, 2, 3)]
+    assert sorted(itertools.chain(*parts)) == sorted(names)
+    assert all(60 < len(part) < 140 for part in parts)
+    of_ray = {kinds.is_of_part(workers.share(f"tests/e2e/test_ray.py::test_{name}"), "1/3") for name in "abcdef"}
+    assert len(of_ray) == 1
 
 
 def made_up(path, *fixtures, marks=(), name="test_it"):
