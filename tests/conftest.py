@@ -18,7 +18,7 @@ from tests.lab.fixtures import lab3, lab_is_possible, make_lab
 __all__ = ["lab3", "lab_is_possible", "make_lab"]
 
 HERE = Path(__file__).parent
-PART = "PREFLIGHT_LONG_PART"  # "2/3" is the second of three parts, into which .ci/run takes the long tests apart
+PART = pytest.StashKey[str]()  # "2/3" is the second of three parts, into which .ci/run takes the long tests apart
 SCRATCH = pytest.StashKey[scratch.Scratch]()
 
 
@@ -36,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
             workers.enter_own_network()
         return
     kinds.leave_long_out(config)
+    if "PREFLIGHT_LONG_PART" in os.environ:
+        config.stash[PART] = os.environ.pop("PREFLIGHT_LONG_PART")  # not for sessions that tests start
     config.stash[SCRATCH] = scratch.of_a_run(config.add_cleanup)
     workers.choose(config)
 
@@ -66,9 +68,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_of_units and kinds.has_no_unit_test(f"{collection_path.relative_to(HERE.parent)}") else None
 
 
-def pytest_report_header() -> list[str]:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     """Which part of the tests runs, where it is one."""
-    return [f"part {os.environ[PART]} of the tests"] if PART in os.environ else []
+    return [f"part {config.stash[PART]} of the tests"] if PART in config.stash else []
 
 
 @pytest.hookimpl(wrapper=True)
@@ -90,8 +92,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(kinds.kind(item))
             if kinds.is_long(item):
                 item.add_marker("long")
-    if PART in os.environ:
-        left = [item for item in items if kinds.is_of_part(workers.share(item.nodeid), os.environ[PART])]
+    if PART in config.stash:
+        left = [item for item in items if kinds.is_of_part(workers.share(item.nodeid), config.stash[PART])]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(left)])
         items[:] = left
     if workers.FORKS in config.stash:
