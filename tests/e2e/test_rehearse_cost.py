@@ -24,6 +24,7 @@ model(torch.ones(2, 8)).sum().backward()
 
 
 @pytest.mark.long
+@pytest.mark.exclusive  # it compares two times, one after the other
 def test_four_nodes_cost_a_few_seconds_more_than_the_script_itself(lab_is_possible):
     """From the command to its end, against the script started on all nodes at once until all have made a step."""
     with Lab.create(NODES) as lab:
