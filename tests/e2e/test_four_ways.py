@@ -144,11 +144,6 @@ def few_files(lab):
     return faults.python_site(lab["node2"], text)
 
 
-def port_held(lab):
-    """A process of an earlier job that still listens at the first host's port."""
-    return faults.hold_port(lab["node1"], 29500)
-
-
 FAULTS = {
     "several": Fault(
         several,
@@ -165,7 +160,6 @@ FAULTS = {
     "open files": Fault(few_files, one("limits.enough_files_may_be_open", "warn", "node2"), code=0),
     "GID row": Fault(shorter_gid_table, one("rdma.gid_index_exists_on_every_node", "fail", "node2")),
     "port's rate": Fault(slower_port, one("rdma.ports_have_the_same_rate", "fail", "node1")),
-    "port held": Fault(port_held, one("master.port_is_free_on_the_first_node", "fail", "node1")),
     "nccl.conf": Fault(left_from_debugging, one("environment.nothing_is_left_from_debugging", "warn", "node3"), code=0),
 }
 LONG = [pytest.param(name, marks=pytest.mark.long) for name in FAULTS if name != "several"]
