@@ -144,6 +144,11 @@ def few_files(lab):
     return faults.python_site(lab["node2"], text)
 
 
+def impossible_value(lab):
+    """A word where NCCL takes a number, in one host's file of NCCL's."""
+    return lab["node2"].write_file("/etc/nccl.conf", "NCCL_CROSS_NIC=often\n")
+
+
 FAULTS = {
     "several": Fault(
         several,
@@ -161,6 +166,7 @@ FAULTS = {
     "GID row": Fault(shorter_gid_table, one("rdma.gid_index_exists_on_every_node", "fail", "node2")),
     "port's rate": Fault(slower_port, one("rdma.ports_have_the_same_rate", "fail", "node1")),
     "nccl.conf": Fault(left_from_debugging, one("environment.nothing_is_left_from_debugging", "warn", "node3"), code=0),
+    "value": Fault(impossible_value, one("environment.values_are_possible", "fail", "node2")),
 }
 LONG = [pytest.param(name, marks=pytest.mark.long) for name in FAULTS if name != "several"]
 

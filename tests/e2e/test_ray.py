@@ -65,17 +65,6 @@ def bad(report):
     ]
 
 
-def left_since(cluster, before):
-    """What is on the hosts, was not before, and is not Ray's own."""
-    end = time.monotonic() + 10
-    while True:
-        found = cluster.lab.left_since(before, patience_s=0)
-        left = [line for lines in found.values() for line in lines if not any(word in line for word in ray.OF_RAY)]
-        if not left or time.monotonic() > end:
-            return left
-        time.sleep(0.2)
-
-
 def test_a_healthy_cluster_is_go_and_its_jobs_go_on(cluster):
     """Checks, bench and training beside actors of another job on every node, which hold all CPUs that Ray counts."""
     before = cluster.lab.residue()
@@ -91,7 +80,7 @@ def test_a_healthy_cluster_is_go_and_its_jobs_go_on(cluster):
         finally:
             job.stdin.close()
         assert len(job.stdout.read().splitlines()) > 20
-    assert left_since(cluster, before) == []
+    assert ray.left_since(cluster.lab, before) == []
 
 
 def test_one_node_is_reached_as_reports_write_it(cluster):
@@ -131,7 +120,7 @@ def test_a_killed_controller_leaves_nothing(cluster, moment):
                 os.kill(pid, signal.SIGKILL)
     controller.wait(10)
     cluster.head.run(["rm", "-rf", "/tmp/killed"])
-    assert left_since(cluster, before) == []
+    assert ray.left_since(cluster.lab, before) == []
 
 
 @pytest.mark.parametrize("is_whole", [True, False])

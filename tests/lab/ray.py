@@ -1,12 +1,17 @@
 """How do the hosts of a lab become the nodes of a real Ray cluster?"""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from typing import Self
 
+from .host import LabHost
 from .lab import Lab
+from .residue import Residue
 from .spaces import ENVIRONMENT, LabError
 
 PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -23,16 +28,40 @@ def why_not() -> str:
     return "" if find_spec("ray") else "Ray is not installed here"
 
 
+def why_not_submitted() -> str:
+    """Why no cluster here can take jobs; empty where one can: that asks for what ray[default] brings."""
+    return why_not() or ("" if find_spec("aiohttp_cors") else "ray[default] is not installed here")
+
+
+def stop(host: LabHost) -> None:
+    """End all of Ray on a host."""
+    host.run([sys.executable, "-c", START, "stop", "--force"], timeout_s=30)
+
+
+def left_since(lab: Lab, before: Mapping[str, Residue]) -> list[str]:
+    """What is on the hosts, was not before, and is not Ray's own."""
+    end = time.monotonic() + 10
+    while True:
+        found = lab.left_since(before, patience_s=0)
+        left = [line for lines in found.values() for line in lines if not any(word in line for word in OF_RAY)]
+        if not left or time.monotonic() > end:
+            return left
+        time.sleep(0.2)
+
+
 class RayLab:
     """A cluster of all hosts of a lab, the first of them its head; a context manager that ends it."""
 
-    def __init__(self, lab: Lab, environment: Mapping[str, Mapping[str, str]] | None = None) -> None:
+    def __init__(
+        self, lab: Lab, environment: Mapping[str, Mapping[str, str]] | None = None, *, takes_jobs: bool = False
+    ) -> None:
         self.lab = lab
+        self.takes_jobs = takes_jobs  # `ray job submit` asks the dashboard
         self.head = lab.hosts[0]
         self.environment = environment or {}  # more variables of `ray start`, by host
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         try:
             for host in self.lab.hosts:
                 self.start(host.name)
@@ -58,7 +87,7 @@ class RayLab:
         words = ["start", "--block", "--disable-usage-stats", "--num-cpus=2", "--object-store-memory=100000000"]
         words.append(f"--node-ip-address={host.address}")
         if host is self.head:
-            words += ["--head", f"--port={PORT}", "--include-dashboard=false"]
+            words += ["--head", f"--port={PORT}", f"--include-dashboard={str(self.takes_jobs).lower()}"]
         else:
             words.append(f"--address={self.head.address}:{PORT}")
         self.nodes[name] = subprocess.Popen(
@@ -71,11 +100,10 @@ class RayLab:
 
     def end(self, name: str) -> None:
         """End a host's part of the cluster with all its processes, as a lost machine does."""
-        host = self.lab[name]
         process = self.nodes.pop(name)
         process.kill()
         process.wait()
-        host.run([sys.executable, "-c", START, "stop", "--force"], timeout_s=30)
+        stop(self.lab[name])
 
     def await_nodes(self, count: int) -> None:
         """Wait until Ray counts so many nodes."""
