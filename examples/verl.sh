@@ -5,6 +5,10 @@
 set -euo pipefail
 
 if [ "$NODE_RANK" -ne 0 ]; then
+  for _ in $(seq 120); do # a second each, until the head listens
+    (: > "/dev/tcp/${HEAD_ADDR:?}/6379") 2> /dev/null && break
+    sleep 1
+  done
   exec ray start --block --address="${HEAD_ADDR:?}:6379" # until the head is gone
 fi
 

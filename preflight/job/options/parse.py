@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from preflight.job.options.options import OPTIONS, Options, launcher_row
+from preflight.reach.host import PLAIN, Host
+from preflight.reach.hosts import fold
 from preflight.said import said
-from preflight.said.errors import UsageError
+from preflight.said.errors import PreflightError, UsageError
+
+TYPED = (PLAIN, "local")  # transports whose hosts the command itself names; others ask who is there
 
 
 def parse_options(values: Mapping[str, Any], *, command: tuple[str, ...], verbosity: str = "summary") -> Options:
@@ -35,6 +39,15 @@ def parse_options(values: Mapping[str, Any], *, command: tuple[str, ...], verbos
     return checked(Options(**read, command=command, verbosity=verbosity))
 
 
+def check_need(need: int, hosts: Sequence[Host]) -> None:
+    """Raises UsageError where fewer hosts are typed than are needed, PreflightError where a cluster counts fewer."""
+    if need > len(hosts) and all(host.transport not in TYPED for host in hosts):
+        names = fold(host.name for host in hosts)
+        raise PreflightError(said("--need {need}: only {count} are there: {names}", need, len(hosts), names))
+    if not 1 <= need <= len(hosts):
+        raise UsageError(said("--need {need}: wanted a number from 1 to {hosts}, the hosts given", need, len(hosts)))
+
+
 def checked(options: Options) -> Options:
     """These options. Raises UsageError for the first with a value that cannot be."""
     for each in OPTIONS.values():
@@ -54,10 +67,8 @@ def checked(options: Options) -> Options:
         )
     if not 5.0 <= options.deadline_seconds <= 86400.0:
         raise UsageError(said("--deadline {deadline_seconds:g}: wanted 5 to 86400 seconds", options.deadline_seconds))
-    if options.need is not None and not 1 <= options.need <= len(options.hosts) and options.from_run is None:
-        raise UsageError(
-            said("--need {need}: wanted a number from 1 to {hosts}, the hosts given", options.need, len(options.hosts))
-        )
+    if options.need is not None and options.from_run is None:
+        check_need(options.need, options.hosts)
     row = launcher_row(options.launcher)
     if options.strategy != "ddp" and row.strategy:
         raise UsageError(

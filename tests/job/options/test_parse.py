@@ -10,7 +10,8 @@ import pytest
 from preflight.job.options.options import OPTIONS, Options
 from preflight.job.options.parse import checked, parse_options
 from preflight.judge.settings import BenchSettings
-from preflight.said.errors import UsageError
+from preflight.reach.host import Host
+from preflight.said.errors import PreflightError, UsageError
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,23 @@ def test_what_cannot_be_is_refused_by_name(fields, words):
         checked(Options(**fields))
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_more_hosts_than_were_typed_are_refused_and_more_than_a_cluster_counts_are_missing():
+    """A cluster that counts fewer nodes than are needed was asked as it should be; its nodes are named."""
+    typed, counted = (
+        tuple(Host(f"n{one}", f"10.0.0.{one}", transport=way) for one in (1, 2)) for way in ("ssh", "ray")
+    )
+    for need in (0, 3):
+        with pytest.raises(UsageError, match=f"--need {need}: wanted a number from 1 to 2, the hosts given"):
+            checked(Options(hosts=typed, need=need))
+    with pytest.raises(PreflightError, match=r"--need 3: only 2 are there: n\[1-2\]") as caught:
+        checked(Options(hosts=counted, need=3))
+    assert not isinstance(caught.value, UsageError)
+    with pytest.raises(UsageError, match="--need 0: wanted a number from 1 to 2"):
+        checked(Options(hosts=counted, need=0))
+    for hosts in (typed, counted):
+        assert checked(Options(hosts=hosts, need=2)).need == 2
 
 
 def test_a_report_folder_that_is_a_file_is_refused(tmp_path):
