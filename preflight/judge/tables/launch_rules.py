@@ -25,6 +25,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "deepspeed_hands_variables_on": ("warn",),
     "deepspeed_reaches_every_machine": ("fail",),
     "deepspeed_tells_the_right_address": ("fail",),
+    "entrypoint_runs_in_the_cluster": ("fail",),
     "environment_file_lines_are_read": ("fail",),
     "every_node_has_its_file": ("fail",),
     "every_node_is_started": ("fail",),

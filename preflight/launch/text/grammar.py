@@ -166,6 +166,14 @@ def parse(text: str) -> Any:
     return _parser().parse(text.encode("utf-8", "replace")).root_node
 
 
+def behind_the_first(text: str) -> str:
+    """The second command of a line of a shell and all after it; "" where it is one, whatever it is piped into."""
+    statements = [node for node in parse(text).named_children if node.type != "comment"]
+    while statements and statements[0].type == "list":
+        statements[:1] = statements[0].named_children
+    return " ".join(text.encode()[statements[1].start_byte :].decode().split()) if len(statements) > 1 else ""
+
+
 def is_too_deep(text: str) -> bool:
     """Whether more parentheses are open at one place than any script has."""
     if text.count("(") <= DEPTH_LIMIT:

@@ -13,6 +13,7 @@ from preflight.launch.manifests.pods import Answer
 from preflight.launch.plan import fail
 from preflight.launch.resources.promises import number as sizes_of
 from preflight.launch.resources.promises import sized
+from preflight.launch.text import grammar
 from preflight.launch.text.located import Located
 from preflight.said import said
 
@@ -29,6 +30,7 @@ def ray_cluster(document: Located, documents: list[Located], file: str) -> Answe
     for worker in workers.each() if workers else []:
         groups += group_of(worker.get("template"), number(worker.get("replicas"), file, 1), "workers")
     problems = [*_versions(groups, file), *_gpus_of_entrypoint(document, spec, groups, file)]
+    problems += _commands_of_entrypoint(document, file)
     for part in (head, *(workers.each() if workers else ())):
         given = part.get("rayStartParams") if part is not None else None
         problems.extend(_gpus_of_ray(part, file) if part is not None else ())
@@ -86,6 +88,26 @@ def _gpus_of_entrypoint(document: Located, spec: Located, groups: list[Group], f
             )
             problems.append(fail("resources_are_enough", message, Where(file, entry.line), pairs[-1][1].where))
     return problems
+
+
+def _commands_of_entrypoint(document: Located, file: str) -> list[Finding]:
+    """The entrypoint of a RayJob is one command: what stands behind it runs in the pod that submits the job.
+
+    KubeRay puts the entrypoint behind `ray job submit --` in a line of bash (its BuildJobSubmitCommand); with
+    submissionMode HTTPMode Ray gets it as it is.
+    """
+    entry, mode = document.get("spec", "entrypoint"), document.get("spec", "submissionMode")
+    if entry is None or not isinstance(entry.value, str) or (mode is not None and mode.value == "HTTPMode"):
+        return []
+    behind = grammar.behind_the_first(entry.value)
+    if not behind:
+        return []
+    message = said(
+        "entrypoint: {behind} runs in the pod that submits the job, not in the cluster: it ends `ray job submit`",
+        behind,
+    )
+    fix = said("Put all of it into one program, or into one word: bash -c '...'.")
+    return [fail("entrypoint_runs_in_the_cluster", message, Where(file, entry.line), fix=fix)]
 
 
 OF_RAY = re.compile(r"(?:.*/)?ray(?:-ml|-llm)?:(\d+\.\d+\.\d+)\b.*")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from preflight.said import value_in
@@ -77,3 +80,28 @@ def test_the_program_of_a_job_counts_on_no_more_gpus_than_its_pods_have(nodes, g
     """A cluster that grows by itself may get there."""
     text = JOB.replace("{nodes}", str(nodes)).replace("{grows}", grows)
     assert ("resources_are_enough" in rules({"ray.yaml": text})) is is_told
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "behind"),
+    [
+        ("python train.py --steps 4", ""),
+        ("bash -c 'preflight run --hosts=ray && python train.py'", ""),
+        ("python train.py 2>&1 | tee /log", ""),
+        ('python -c "\nimport ray\nray.init()\n"', ""),
+        ("python train.py \\\n  --steps 4\n", ""),
+        ("preflight run --hosts=ray && python train.py", "python train.py"),
+        ("cd /job; python train.py; date", "python train.py; date"),
+        ("# prepare\npip install -r /job/req.txt\npython train.py\n", "python train.py"),
+        ("test -f /x || exit 1 && python train.py", "exit 1 && python train.py"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode", ""])
+def test_the_program_of_a_job_is_one_command_unless_ray_gets_it_itself(entrypoint, behind, mode):
+    """The others run in the pod that submits; with HTTPMode no shell of a pod reads it."""
+    text = JOB.replace("{nodes}", "2").replace("{grows}", "false")
+    told = json.dumps(entrypoint) + (f"\n  submissionMode: {mode}" if mode else "")
+    text = re.sub(r"entrypoint: .*", lambda _: f"entrypoint: {told}", text)
+    found = [one for one in judged({"ray.yaml": text}) if one.check == "launch.entrypoint_runs_in_the_cluster"]
+    wanted = [] if mode == "HTTPMode" or not behind else [(behind, 5)]
+    assert [(value_in(one.message, "behind"), one.where[0].line) for one in found] == wanted
