@@ -2,11 +2,12 @@
 
 Of each finding about a launch file, alone, beside the facts of nodes, or broken in one place: verdict and rule, the
 lines it points at, the nodes, the values of its sentence and of its fix, and what it would edit; of each start all its
-fields. Of each log, alone and in other circumstances: the causes, their lines, ranks and nodes. Of each broken cluster: the verdicts, the values and the
-commands that an operator is given. Of each rehearsal that went wrong: the causes, their nodes, lines and names. Of each
-fact that is missing or another one: which checks speak of it. No wording stands there, so a better sentence changes
-nothing, and a wrong number, line, rank, edit or command does. The case of the same name in tests/data/launch/ or
-tests/diagnose/logs/, or the rows of the check in tests/checks/, say whether a line is right.
+fields. Of each log, alone and in other circumstances: the causes, their lines, ranks and nodes. Of each broken cluster,
+and where more of its nodes are broken: the verdicts, the values and the commands that an operator is given. Of each
+rehearsal that went wrong: the causes, their nodes, lines and names. Of each fact that is missing or another one: which
+checks speak of it. No wording stands there, so a better sentence changes nothing, and a wrong number, line, rank, edit
+or command does. The case of the same name in tests/data/launch/ or tests/diagnose/logs/, or the rows of the check in
+tests/checks/, say whether a line is right.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from preflight.diagnose import diagnose, diagnose_texts
 from preflight.diagnose.cause import Cause
 from preflight.diagnose.causes import CAUSES, SUBJECTS
 from preflight.diagnose.found import Diagnosis, Evidence
+from preflight.diagnose.hanging.stuck import compare
 from preflight.diagnose.outcome import COLLECT
 from preflight.facts.results.rehearsal import Rehearsal
 from preflight.job.measure.rehearsal.judged import judged as judged_rehearsal
@@ -42,6 +44,7 @@ from tests.checks import spread
 from tests.checks.samples import Broken, judge
 from tests.diagnose import altered, test_logs
 from tests.diagnose.causes import examples
+from tests.diagnose.hanging import moments
 from tests.house import ROOT
 from tests.job.measure.rehearsal import broken as rehearsals
 from tests.job.measure.rehearsal.stories import LIMITS
@@ -182,6 +185,21 @@ def of_altered_logs() -> Sections:
     return {source: partial(lines, list(many)) for source, many in groupby(altered.altered(), key=itemgetter(0))}
 
 
+def of_hanging_ranks() -> Sections:
+    """Ranks that do this and that at one moment: who is named, with the sentence's values."""
+
+    def lines(many: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
+        for words, ranks in many:
+            stuck = compare(ranks)
+            told = [" ".join(one.name for one in stuck.guilty), numbers(stuck.missing), *values(stuck.verdict)]
+            groups = "/".join(str(len(group)) for group in stuck.groups)
+            traits = [name for name in ("goes_on", "hangs") if getattr(stuck, name)]
+            yield f"{words}: {groups} {' '.join([*traits, *filter(None, told)])}"
+
+    made = groupby(moments.moments(), key=itemgetter(0))
+    return {first: partial(lines, [(words, ranks) for _, words, ranks in many]) for first, many in made}
+
+
 def diagnosed(found: Diagnosis) -> Iterator[str]:
     """A diagnosis, line by line."""
     for word, some in (("cause", found.causes), ("after", found.consequences), ("note", found.notes)):
@@ -295,7 +313,9 @@ def as_spread(findings: list[Finding]) -> Iterator[str]:
     """What is no pass, each command with the nodes that are given it."""
     for one in findings:
         if one.verdict is not Verdict.PASS:
-            yield " ".join([str(one.verdict), *of_nodes(one), *values(one.message)])
+            told = list(values(one.message))
+            yield " ".join([str(one.verdict), *of_nodes(one), *told])
+            yield from as_advised(one, told)
             of: dict[str, list[str]] = defaultdict(list)
             for command in one.commands:
                 of[typed(command)].append(command.node)
@@ -316,8 +336,16 @@ def of_planted_facts() -> Sections:
 
 def as_judged(finding: Finding) -> Iterator[str]:
     """Verdict, nodes and values; for each node the command for now and the one that lasts, without mere remarks."""
-    yield " ".join([str(finding.verdict), *of_nodes(finding), *values(finding.message)])
+    told = list(values(finding.message))
+    yield " ".join([str(finding.verdict), *of_nodes(finding), *told])
+    yield from as_advised(finding, told)
     yield from (f"  {command.node}: {typed(command)}" for command in finding.commands)
+
+
+def as_advised(finding: Finding, told: list[str]) -> Iterator[str]:
+    """What the advice names, and the finding did not."""
+    fix = [one for one in values(finding.fix) if one not in told]
+    yield from [f"  fix {' '.join(fix)}"] * bool(fix)
 
 
 def of_rehearsals() -> Sections:
@@ -365,6 +393,7 @@ TABLES: dict[str, Callable[[], Sections]] = {
     "altered": of_altered_logs,
     "clusters": of_broken_clusters,
     "faults": of_faults,
+    "hangs": of_hanging_ranks,
     "launch": of_launch_cases,
     "lines": of_lines,
     "logs": of_logs,

@@ -22,7 +22,7 @@ import msgspec
 from preflight.facts.subjects import SUBJECTS
 from preflight.facts.value import Missing
 from preflight.judge.ledger.findings import Finding, Verdict
-from preflight.testing import FakeRun, infiniband, roce
+from preflight.testing import FakeRun, healthy, infiniband, roce
 from tests import found as said
 from tests.checks.samples import check, checks, judge, with_netdevs
 
@@ -30,13 +30,24 @@ LOST = {"failed": Missing("not read", "failed"), "absent": Missing("not there", 
 NODES = 40  # of a cluster; the first is as it should be
 SMALL = 4
 RUNS: dict[str, Callable[[int], FakeRun]] = {
+    "bare": healthy,
     "roce": roce,
     "infiniband": infiniband,
     "netdevs": lambda count: with_netdevs(roce(count)),
 }
-SUBJECTS_OF = {"roce": tuple(SUBJECTS), "infiniband": ("gpu", "rdma"), "netdevs": ("network", "rdma")}
+SUBJECTS_OF = {
+    "bare": ("gpu", "network", "peers", "rdma", "software"),
+    "roce": tuple(SUBJECTS),
+    "infiniband": ("gpu", "rdma"),
+    "netdevs": ("network", "rdma"),
+}
 # The checks that are asked on a cluster that differs from the first in what these look at.
-OF = {"roce": ("",), "infiniband": ("rdma.", "gpu.imex", "gpu.an_nvlink"), "netdevs": ("rdma.", "network.", "names.")}
+OF = {
+    "bare": ("",),
+    "roce": ("",),
+    "infiniband": ("rdma.", "gpu.imex", "gpu.an_nvlink"),
+    "netdevs": ("rdma.", "network.", "names."),
+}
 OF_NODES = ("node", "cluster", "ending")
 MEASURED = ("roce bench", "roce training", "infiniband bench")  # kinds of checks, and what a run measured for them
 # A run asks for the peers by its own names, and gives no name to a node that has none.
@@ -158,8 +169,7 @@ def of_check(name: str, found: list[Finding], labels: dict[str, str]) -> Iterato
             about = [labels.get(node, "what is right") for node in one.nodes]
             of[" ".join([f"{one.verdict} {name}", *values])] += about if len(about) < len(labels) else ["all"]
         for command in one.commands:
-            ways = [way for way in (command.now, command.lasting) if way and not way.startswith("#")]
-            of[f"  {' || lasting: '.join(ways)}"].append(labels.get(command.node, "what is right"))
+            of[f"  {said.typed(command)}"].append(labels.get(command.node, "what is right"))
     for head, fields in of.items():
         yield f"{head} <- {'; '.join(dict.fromkeys(fields))}"
 

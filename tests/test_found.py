@@ -54,6 +54,12 @@ def test_logs_tell_what_is_listed(name, section):
     assert_listed(name, section)
 
 
+@sections("hangs")
+def test_ranks_that_hang_are_told_as_listed(name, section):
+    """Who is named and missing, whether the job goes on, and the values of the sentence."""
+    assert_listed(name, section)
+
+
 @sections("rehearsals")
 def test_rehearsals_tell_what_is_listed(name, section):
     """Causes with their nodes, values, lines and names, and how far each rank came."""

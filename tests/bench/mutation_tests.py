@@ -38,7 +38,10 @@ BROAD = (
 )
 ALSO: dict[str, tuple[str, ...]] = {
     "checks": ("tests/judge", "tests/testing"),
-    "preflight/diagnose": ("tests/test_found.py::test_logs_tell_what_is_listed",),
+    "preflight/diagnose": (
+        "tests/test_found.py::test_logs_tell_what_is_listed",
+        "tests/test_found.py::test_ranks_that_hang_are_told_as_listed",
+    ),
     "preflight/job": ("tests/test_found.py::test_rehearsals_tell_what_is_listed",),
     "preflight/judge": (
         "tests/checks",
