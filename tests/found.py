@@ -40,8 +40,9 @@ from preflight.launch.read import read_texts
 from preflight.launch.rules.check import check_texts
 from preflight.said import Said
 from preflight.said.errors import UsageError
-from tests.checks import spread
-from tests.checks.samples import Broken, judge
+from preflight.testing import FakeRun
+from tests.checks import spread, unlike
+from tests.checks.samples import Broken, check, checks, judge
 from tests.diagnose import altered, test_logs
 from tests.diagnose.causes import examples
 from tests.diagnose.hanging import moments
@@ -309,6 +310,25 @@ def of_spread_faults() -> Sections:
     return {subject: partial(lines, list(many)) for subject, many in by_subject if subject not in MEASURED}
 
 
+def of_unlike_clusters() -> Sections:
+    """Each cluster of unlike nodes with what the checks of nodes say of it, and not of that which it was made from."""
+
+    def lines(make: Callable[[], FakeRun], usual: Callable[[], FakeRun]) -> Iterator[str]:
+        run, alike = make(), usual()
+        for name in [name for name in checks() if check(name).kind in ("node", "cluster", "ending")]:
+            before = {of_all(line, alike) for line in as_spread(judge(name, alike))}
+            told = [of_all(line, run) for line in as_spread(judge(name, run))]
+            if new := [line for line in told if line not in before]:
+                yield from [f"=== {name}", *new]
+
+    return {name: partial(lines, *made) for name, made in unlike.UNLIKE.items()}
+
+
+def of_all(line: str, run: FakeRun) -> str:
+    """The line, without the names where it is of all nodes."""
+    return line.replace(f"on {','.join(run.names)}", "on all")
+
+
 def as_spread(findings: list[Finding]) -> Iterator[str]:
     """What is no pass, each command with the nodes that are given it."""
     for one in findings:
@@ -402,6 +422,7 @@ TABLES: dict[str, Callable[[], Sections]] = {
     "rehearsals": of_rehearsals,
     "spread": of_spread_faults,
     "starts": of_starts,
+    "unlike": of_unlike_clusters,
 }
 
 

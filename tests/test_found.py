@@ -29,7 +29,7 @@ def test_launch_files_hold_what_is_listed(name, section):
     assert_listed(name, section)
 
 
-@sections("clusters", "spread")
+@sections("clusters", "spread", "unlike")
 def test_broken_clusters_are_told_what_is_listed(name, section):
     """Verdict, nodes, values and commands, check by check."""
     assert_listed(name, section)
