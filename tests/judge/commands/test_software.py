@@ -6,6 +6,7 @@ import pytest
 
 from preflight.facts.subjects.files import Place
 from preflight.facts.value import Missing
+from preflight.knowledge.packages import BAD_PAIRS, BadPair
 from preflight.testing import healthy, roce
 from tests.judge.commands.typed import as_root, typed
 
@@ -166,3 +167,16 @@ def test_torch_of_a_node_alone_is_any():
     assert typed(alone, name) == {"node1": "/usr/bin/python3 -m pip install torch"}
     apart = as_root(healthy()).broken("node3", "software", torch=gone).broken("node2", "software", torch="2.4.0")
     assert typed(apart, name) == {"node3": "/usr/bin/python3 -m pip install torch"}
+
+
+@pytest.mark.parametrize("pair", BAD_PAIRS, ids=lambda pair: f"{pair.package} {pair.versions}")
+def test_a_pair_that_goes_badly_is_left_by_a_newer_version(pair: BadPair):
+    """Of its first package, from the version on that its row no longer means; all of the pairs of a node at once."""
+    run = as_root(roce())
+    held = run.subjects["node2"]["software"]
+    own = {name: version for name, version in pair.example.items() if name in ("torch", "nccl")}
+    packages = {**held.packages, **pair.example, "nvidia-nccl-cu11": "2.20.5", "nvidia-nccl-cu13": "2.28.9"}
+    package = "nvidia-nccl-cu13" if pair.package == "nccl" else pair.package
+    newer = pair.versions.rpartition("<")[2]
+    found = typed(run.broken("node2", "software", packages=packages, **own), "software.no_versions_break_together")
+    assert f"'{package}>={newer}'" in found["node2"]
