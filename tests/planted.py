@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -24,6 +24,7 @@ from preflight.facts.value import Missing
 from preflight.judge.ledger.findings import Finding, Verdict
 from preflight.testing import FakeRun, healthy, infiniband, roce
 from tests import found as said
+from tests.checks.full import full
 from tests.checks.samples import check, checks, judge, with_netdevs
 
 LOST = {"failed": Missing("not read", "failed"), "absent": Missing("not there", "absent")}
@@ -32,18 +33,21 @@ SMALL = 4
 RUNS: dict[str, Callable[[int], FakeRun]] = {
     "bare": healthy,
     "roce": roce,
+    "full": lambda count: full(roce(count)),
     "infiniband": infiniband,
     "netdevs": lambda count: with_netdevs(roce(count)),
 }
 SUBJECTS_OF = {
     "bare": ("gpu", "network", "peers", "rdma", "software"),
     "roce": tuple(SUBJECTS),
+    "full": ("network", "rdma", "machine", "kernel", "peers", "ending"),
     "infiniband": ("gpu", "rdma"),
     "netdevs": ("network", "rdma"),
 }
 # The checks that are asked on a cluster that differs from the first in what these look at.
 OF = {
     "bare": ("",),
+    "full": ("",),
     "roce": ("",),
     "infiniband": ("rdma.", "gpu.imex", "gpu.an_nvlink"),
     "netdevs": ("rdma.", "network.", "names."),
@@ -130,9 +134,20 @@ def planted(healthy: FakeRun, subject: str, kind: str) -> Iterator[tuple[FakeRun
         yield run, labels
 
 
+@cache
+def kept(base: str, count: int) -> FakeRun:
+    """A cluster as it should be: of many nodes it takes long to make."""
+    return RUNS[base](count)
+
+
+def cluster_of(base: str, count: int) -> FakeRun:
+    """The same without what is noted while it is judged."""
+    return replace(kept(base, count))
+
+
 def told(base: str, subject: str, kind: str, asked: Collection[str] | None = None) -> Iterator[str]:
     """What checks of nodes, or those asked, say of each field that they do not say of the cluster as it should be."""
-    healthy = RUNS[base](NODES)
+    healthy = cluster_of(base, NODES)
     names = [name for name in checks() if check(name).kind in OF_NODES and name.startswith(OF[base])]
     names = [name for name in names if asked is None or name in asked]
     usual = {(name, one.verdict, one.message) for name in names for one in judge(name, healthy)}
@@ -144,7 +159,7 @@ def told(base: str, subject: str, kind: str, asked: Collection[str] | None = Non
 
 def told_of_measured(base: str, kind: str, asked: Collection[str] | None = None) -> Iterator[str]:
     """What checks of what was measured say where one figure of it is another: each in a small cluster of its own."""
-    healthy = RUNS[base](SMALL)
+    healthy = cluster_of(base, SMALL)
     field = f"measured_{kind}"
     measured = getattr(healthy, field)
     names = [name for name in checks() if check(name).kind == kind and (asked is None or name in asked)]

@@ -49,3 +49,22 @@ def test_zeros_are_dropped_at_the_beginning_and_counted_behind():
     blocks = Blocks(iter([b"text", b"\0" * 600]), Reading("x"))
     assert len(b"".join(watched(blocks))) == 604
     assert blocks.reading.cut == "600 zero bytes stand in it: lines are lost"
+
+
+@pytest.mark.parametrize(
+    ("head", "what"),
+    [
+        (b"7z\xbc\xaf'\x1c\0\4", "a 7-Zip archive; unpack it first"),
+        (b"Rar!\x1a\7\1\0", "a RAR archive; unpack it first"),
+        (b"LZIP\1\x0c", "packed by lzip; unpack it first"),
+        (b"\xff\6\0\0sNaPpY\0", "packed by snappy; unpack it first"),
+        (b"LPKSHHRH\0\0", "a file of systemd's journal; `journalctl --file FILE` prints it"),
+        (b"%PDF-1.7\n", "a PDF document; save its text"),
+        (b"SQLite format 3\0", "an SQLite database; export it as text"),
+        (b"\x7fELF\2\1\1\0", "a program or core dump; `coredumpctl info` or gdb reads it"),
+        (b"plain text\n", ""),
+    ],
+)
+def test_what_people_take_for_a_log_is_named(head, what):
+    """By its first bytes, with what makes text of it."""
+    assert why_not_text(head, "") == what
