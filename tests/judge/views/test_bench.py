@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from preflight.facts.results import Slow
@@ -82,3 +83,24 @@ def test_a_slow_place_is_told_with_what_was_lost_there():
         "rail 1 of node2 sends and receives 1 GB/s where its peers reach 3 GB/s; "
         "1% of its segments were lost on the way and sent again"
     )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "slow"),
+    [
+        ((2.0, 2.0, 9.9), ()),  # however much longer than the others, it is quick
+        ((4.0, 4.0, 12.1), ("node3",)),
+        ((4.0, 4.0, 11.9), ()),
+        ((50.0, 50.0, 61.0), ("node3",)),  # longer than all may take
+        ((61.0, 62.0, 63.0), ("node1", "node2", "node3")),
+    ],
+)
+def test_who_takes_long_to_import_torch_is_named(seconds, slow):
+    """Beyond a limit, or beyond so many times the median, which counts from ten seconds on."""
+    run = healthy(3)
+    ranks = tuple(
+        msgspec.structs.replace(report, import_seconds=each)
+        for report, each in zip(run.measured_bench.ranks, seconds, strict=True)
+    )
+    found = _bench(run.bench_has(ranks=ranks)).slow_imports(limit_seconds=60.0, ratio=3.0)
+    assert tuple(node for blame in found for node in blame.nodes) == slow
