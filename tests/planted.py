@@ -27,13 +27,23 @@ from tests import found as said
 from tests.checks.full import full
 from tests.checks.samples import check, checks, judge, with_netdevs
 
+
+def unset(run: FakeRun) -> FakeRun:
+    """The same nodes with a job that leaves every choice to NCCL."""
+    kept = {name: run.subjects[name]["environment"].variables for name in run.names}
+    for name, held in kept.items():
+        left = {variable: value for variable, value in held.items() if variable.startswith("MASTER")}
+        run = run.broken(name, "environment", variables=left)
+    return run
+
+
 LOST = {"failed": Missing("not read", "failed"), "absent": Missing("not there", "absent")}
 NODES = 40  # of a cluster; the first is as it should be
 SMALL = 4
 RUNS: dict[str, Callable[[int], FakeRun]] = {
     "bare": healthy,
     "roce": roce,
-    "full": lambda count: full(roce(count)),
+    "full": lambda count: unset(full(roce(count))),
     "infiniband": infiniband,
     "netdevs": lambda count: with_netdevs(roce(count)),
 }
