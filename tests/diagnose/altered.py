@@ -6,6 +6,7 @@ Each log is tried in a few of them, its neighbours in others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from zlib import crc32
 
 from tests.diagnose.test_logs import logs
 
@@ -52,7 +53,8 @@ def altered() -> Iterator[tuple[str, str, str, dict[str, str]]]:
     every = [(*name.split(": ", 1), list(lines)) for name, (_, lines) in logs().items()]
     ways = list(CIRCUMSTANCES.items())
     for place, (source, name, lines) in enumerate(every):
-        other = every[(place * 7 + 5) % len(every)][2]
+        other = every[place - 1][2]
+        start = crc32(name.encode())  # by its name: another log does not change what this one is tried in
         for number in range(EACH):
-            how, make = ways[(place * EACH + number) % len(ways)]
+            how, make = ways[(start + number) % len(ways)]
             yield source, name, how, {file: "\n".join(held) for file, held in make(lines, other).items()}
