@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from preflight.judge.settings import Settings
+from preflight.knowledge.variables.names import ROWS
 from tests.checks.samples import checks
 from tests.house import ROOT
 
@@ -40,6 +41,15 @@ def named(file: Path) -> list[tuple[int, str]]:
 def test_names_of_checks_and_settings_are_there(file: Path):
     """What blocks another, what a command is given for, and what may not be above something else."""
     assert [(line, name) for line, name in named(file) if not is_known(name)] == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT / "preflight" / "judge")))
+def test_variables_of_nccl_are_those_that_it_reads(file: Path):
+    """One that is misspelt here would be taken for one that nobody has set."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    texts = [one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    read = [text for text in texts if re.fullmatch(r"\w*NCCL_\w*[A-Z0-9]", text)]
+    assert [name for name in read if name not in ROWS] == []
 
 
 def test_most_names_are_found():
