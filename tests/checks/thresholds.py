@@ -24,7 +24,7 @@ FILE = said.FOLDER / "edges.txt"
 BASES = ("roce", "full")
 KINDS = ("node", "cluster", "ending")
 # Checks that compare nodes speak of any difference: they have no edge.
-COMPARING = re.compile(r"same|alike|agree|unique|in_step|_every_other|near|names_on")
+COMPARING = re.compile(r"same|alike|agree|unique|in_step|drifted|one_id|_every_other|near|names_on")
 WORDS = ("0", "half", "one more", "twice")
 ROUNDS = 12
 BAD = (Verdict.WARN, Verdict.FAIL)
