@@ -19,7 +19,7 @@ EDGES = {
 def test_a_check_speaks_from_its_edge_on(key):
     """`python -m tests.checks.thresholds` finds the edges; whoever moves a limit sees there which one it was."""
     edges: list[Edge] = EDGES[key]
-    healthy = planted.cluster_of(key[0], planted.NODES)
+    healthy = planted.cluster_of(key[0], thresholds.size_of(edges[0].subject))
     held = [(one.subject, one.field, value) for one in edges for value in (one.well, one.bad)]
     heard = [
         found

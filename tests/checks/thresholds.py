@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -21,7 +21,9 @@ from tests import planted
 from tests.checks.samples import check, judge
 
 FILE = said.FOLDER / "edges.txt"
-BASES = ("roce", "full")
+BASES = ("roce", "full", "infiniband")
+MEASURED = ("bench", "training")  # in place of a subject, what a run measured: each figure needs a run of its own
+FIRST = "first"
 KINDS = ("node", "cluster", "ending")
 # Checks that compare nodes speak of any difference: they have no edge.
 COMPARING = re.compile(r"same|alike|agree|unique|in_step|drifted|one_id|_every_other|near|names_on")
@@ -58,11 +60,11 @@ def number(text: str) -> float:
 
 
 def value_of(facts: Any, parts: list[str]) -> Any:
-    """What stands in a field, however deep: of a list in its last item, of a table in its first."""
+    """What stands in a field, however deep: of a list in its last item or its `first`, of a table in its first."""
     if isinstance(facts, dict):
         return value_of(next(iter(facts.values())), parts)
     if isinstance(facts, tuple) and not planted.is_named(facts):
-        return value_of(facts[-1], parts)
+        return value_of(facts[0], parts[1:]) if parts[:1] == [FIRST] else value_of(facts[-1], parts)
     return value_of(getattr(facts, parts[0]), parts[1:]) if parts else facts
 
 
@@ -72,6 +74,8 @@ def with_value(facts: Any, parts: list[str], value: float) -> Any:
         key = next(iter(facts))
         return {**facts, key: with_value(facts[key], parts, value)}
     if isinstance(facts, tuple) and not planted.is_named(facts):
+        if parts[:1] == [FIRST]:
+            return (with_value(facts[0], parts[1:], value), *facts[1:])
         return (*facts[:-1], with_value(facts[-1], parts, value))
     if not parts:
         return value
@@ -82,22 +86,30 @@ def with_value(facts: Any, parts: list[str], value: float) -> Any:
 def spoken(healthy: FakeRun, name: str, held: Iterable[tuple[str, str, float]]) -> list[bool]:
     """Whether a check speaks of each of some figures (subject, field, figure), one on each node but the first."""
     run, every = healthy, list(held)
+    if every and every[0][0] in MEASURED:
+        return [speaks_of_measured(healthy, name, *one) for one in every]
     for node, (subject, field, value) in zip(healthy.names[1:], every, strict=False):
         run = run.with_subject(node, subject, with_value(run.subjects[node][subject], field.split("."), value))
     blamed = {node for one in judge(name, run) if one.verdict in BAD for node in one.nodes}
     return [node in blamed for node in healthy.names[1 : len(every) + 1]]
 
 
+def speaks_of_measured(healthy: FakeRun, name: str, kind: str, field: str, value: float) -> bool:
+    """Whether a check speaks where one figure of what was measured is another."""
+    measured = with_value(getattr(healthy, f"measured_{kind}"), field.split("."), value)
+    return any(one.verdict in BAD for one in judge(name, replace(healthy, **{f"measured_{kind}": measured})))
+
+
 def starts() -> Iterator[tuple[str, str, str, str, str]]:
     """Base, check, subject, field and word of the figures of which a check is known to speak."""
     for head, lines in said.listed("planted").items():
         base, subject, *kind = head.split(" ")
-        if base not in BASES or kind != ["changed"]:
+        if base not in BASES or (kind != ["changed"] and subject not in MEASURED):
             continue
         for line in lines:
-            spoken_of, arrow, fields = line.partition(" <- ")
+            spoken_of, arrow, fields = line.rpartition(" <- ")
             words = spoken_of.split(" ")
-            if arrow and words[0] in ("warn", "fail") and is_asked(words[1]):
+            if arrow and words[0] in ("warn", "fail") and (subject in MEASURED or is_asked(words[1])):
                 for field, _, word in (one.partition("=") for one in fields.split("; ")):
                     if word in WORDS:
                         yield base, words[1], subject, field, word
@@ -110,21 +122,28 @@ def is_asked(name: str) -> bool:
 
 def edge(base: str, name: str, subject: str, field: str, word: str) -> Edge | None:
     """Where between what is well and the figure of that word the check begins to speak; None where it is no figure."""
-    healthy = planted.cluster_of(base, planted.NODES)
-    well = value_of(healthy.subjects["node2"][subject], field.split("."))
+    is_measured = subject in MEASURED
+    healthy = planted.cluster_of(base, size_of(subject))
+    held = getattr(healthy, f"measured_{subject}") if is_measured else healthy.subjects["node2"][subject]
+    well = value_of(held, field.split("."))
     if isinstance(well, bool) or not isinstance(well, int | float):
         return None
     bad = type(well)(dict(planted.others(well)).get(word, well))
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS * (3 if is_measured else 1)):
         if well == bad or (isinstance(well, int) and abs(bad - well) == 1):
             break
         if isinstance(well, float) and abs(bad - well) <= 1e-9 * max(abs(bad), abs(well)):
             break
-        values = between(well, bad, planted.NODES - 1)
+        values = between(well, bad, 3 if is_measured else planted.NODES - 1)
         heard = spoken(healthy, name, [(subject, field, value) for value in values])
         first = heard.index(True) if True in heard else len(values)
         well, bad = ([well, *values][first], [*values, bad][first])
     return Edge(base, name, subject, field, well, bad)
+
+
+def size_of(subject: str) -> int:
+    """How many nodes a cluster has, of which each may have another figure."""
+    return planted.SMALL if subject in MEASURED else planted.NODES
 
 
 def between(well: float, bad: float, most: int) -> list[float]:
