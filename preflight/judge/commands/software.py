@@ -98,8 +98,6 @@ def _missing_torch(case: Case) -> Remedy:
     """The others' torch for the job's own interpreter, where no other one of the node has it."""
     if case.node.software.torch_elsewhere:
         raise FactMissing("torch", "another interpreter has it: --python names that one")
-    if len(case.cluster) < 2:
-        return pip(case.node, "torch")
     try:
         return _torch(case)
     except FactMissing:

@@ -68,3 +68,26 @@ def test_zeros_are_dropped_at_the_beginning_and_counted_behind():
 def test_what_people_take_for_a_log_is_named(head, what):
     """By its first bytes, with what makes text of it."""
     assert why_not_text(head, "") == what
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "broken"),
+    [
+        ("utf-8", b"\xef\xbb\xbf", b"\xff"),
+        *((name, mark, b"\0\xdc") for name, mark in (("utf-16-le", b"\xff\xfe"), ("utf-16-le", b""))),
+        *((name, mark, b"\xdc\0") for name, mark in (("utf-16-be", b"\xfe\xff"), ("utf-16-be", b""))),
+        *((name, mark, b"\xff\xff\xff\0") for name, mark in (("utf-32-le", b"\xff\xfe\0\0"), ("utf-32-le", b""))),
+        *((name, mark, b"\0\xff\xff\xff") for name, mark in (("utf-32-be", b"\0\0\xfe\xff"), ("utf-32-be", b""))),
+    ],
+)
+def test_a_broken_letter_spoils_no_log(name, mark, broken):
+    """It is read as the sign for one, wherever pieces of the file end; so is one that the end cuts in two."""
+    line = "all is well\n".encode(name)
+    data = mark + line * 3 + broken + line
+    encoding = encoding_of(data)
+    assert why_not_text(data, encoding) == ""
+    for cut in (1, len(mark) + 5, len(data) - len(line) - 1):
+        read = b"".join(decoded(Blocks(iter([data[:cut], data[cut:]]), Reading("x")), encoding)).decode()
+        assert read == "all is well\n" * 3 + "\ufffd" + "all is well\n"
+    read = b"".join(decoded(Blocks(iter([data[:-1]]), Reading("x")), encoding)).decode()
+    assert read.endswith("\ufffdall is well" + ("" if name == "utf-8" else "\ufffd"))

@@ -180,3 +180,28 @@ def test_a_pair_that_goes_badly_is_left_by_a_newer_version(pair: BadPair):
     newer = pair.versions.rpartition("<")[2]
     found = typed(run.broken("node2", "software", packages=packages, **own), "software.no_versions_break_together")
     assert f"'{package}>={newer}'" in found["node2"]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "hip", "index"),
+    [
+        ("12.4.1", "none", "cu124"),
+        ("11.8", "none", "cu118"),
+        ("none", "6.2.41133", "rocm6.2"),
+        ("none", "none", "cpu"),
+    ],
+)
+def test_the_index_is_that_of_the_others_build(cuda, hip, index):
+    """By two parts of the version of CUDA or ROCm; of neither it is that for CPUs."""
+    absent = Missing("torch is not built for it", "absent")
+    built = {"torch_cuda": absent if cuda == "none" else cuda, "torch_hip": absent if hip == "none" else hip}
+    run = as_root(roce()).broken(roce().names, "software", **built).broken("node3", "software", torch="2.4.0")
+    assert typed(run, VERSIONS)["node3"].endswith(f"--index-url https://download.pytorch.org/whl/{index}")
+
+
+@pytest.mark.parametrize(("count", "version"), [(1, "torch"), (2, "torch"), (3, "torch==2.13.0")])
+def test_torch_that_is_missing_is_that_of_the_others(count, version):
+    """Any, where no two others agree on one."""
+    run = as_root(healthy(count)).broken("node1", "software", torch=Missing("no module named torch", "absent"))
+    command = typed(run, "software.torch_is_installed")["node1"]
+    assert command.split(" --index-url")[0].endswith(f" {version}")
