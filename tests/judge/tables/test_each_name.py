@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from preflight.facts.subjects.ending import Ending, PortEnd
 from preflight.facts.subjects.gpu import Gpus
+from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.subjects.software import Software
 from preflight.facts.value import Missing
 from preflight.judge.ledger.findings import Verdict
@@ -31,6 +32,16 @@ def counted(word: str) -> FakeRun:
     run = roce().broken_rdma_port("node2", counters={word: 5})
     ports = run.facts("node2", "ending", Ending).ports
     return run.broken("node2", "ending", ports={**ports, "mlx5_0:1": PortEnd("ACTIVE", {word: 7})})
+
+
+def refused(run: FakeRun, word: str) -> FakeRun:
+    """A module that the kernel of node2 has refused, and that is not loaded."""
+    line = f"{word}: disagrees about version of symbol ib_register_device"
+    return run.broken("node2", "kernel", log=(LogEvent("module", 0, word, 60.0, line),), modules=("ext4",))
+
+
+LOG = "kernel.log_tells_of_nothing_broken"
+NO_GPUS = Missing("nvidia-smi printed no XML: No devices were found")
 
 
 def installed(word: str) -> FakeRun:
@@ -84,6 +95,21 @@ TABLES: dict[str, tuple[Callable[[str], FakeRun], str, str]] = {
         queued,
         "tbf netem htb hfsc cbq cake plug",
         "fq_codel fq pfifo_fast noqueue",
+    ),
+    f"{LOG}: adapters": (
+        lambda word: refused(roce().broken("node2", "rdma", devices=(), without_driver=()), word),
+        "ib_core ib_uverbs mlx5_core mlx5_ib mlx4_ib bnxt_re irdma efa hfi1 ionic_rdma",
+        "snd_hda_intel vboxdrv",
+    ),
+    f"{LOG}: GPUs": (
+        lambda word: refused(roce().broken("node2", "gpu", devices=NO_GPUS), word),
+        "nvidia amdgpu amdkcl amdttm amd_sched amddrm_ttm_helper amddrm_buddy amdxcp",
+        "snd_hda_intel vboxdrv",
+    ),
+    f"{LOG}: memory of GPUs": (
+        lambda word: refused(roce().broken("node2", "kernel", is_driver_open=False), word),
+        "nvidia_peermem nv_peer_mem efa_nv_peermem",
+        "snd_hda_intel vboxdrv",
     ),
     "rdma.ports_are_sound": (
         lambda word: infiniband().broken_rdma_port("node2", physical_state=word),
