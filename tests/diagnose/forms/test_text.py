@@ -91,3 +91,24 @@ def test_a_broken_letter_spoils_no_log(name, mark, broken):
         assert read == "all is well\n" * 3 + "\ufffd" + "all is well\n"
     read = b"".join(decoded(Blocks(iter([data[:-1]]), Reading("x")), encoding)).decode()
     assert read.endswith("\ufffdall is well" + ("" if name == "utf-8" else "\ufffd"))
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding", "why"),
+    [
+        (b"a\0" * 60, "", "it holds zero bytes"),
+        (b"\xef\xbb\xbf" + b"a\0" * 60, "utf-8-sig", "it holds zero bytes"),
+        (b"a\1b\2" * 60, "", "it holds bytes that no program prints"),
+        (b"a" * 98 + b"\1" * 2, "", ""),  # a fiftieth may be broken
+        (b"a" * 97 + b"\1" * 3, "", "it holds bytes that no program prints"),
+        (b"a" * 70 + b"\x80" * 30, "", ""),  # of an older encoding
+        (b"a" * 69 + b"\x80" * 31, "", "it is in no known encoding"),
+        ("naïve Größe\n".encode() * 9, "", ""),
+        ("训练开始\n".encode("gb18030") * 9, "", ""),
+        ("学習開始\n".encode("shift_jis") * 9, "", ""),
+        (b"\xff\xfe" + b"\1\0" * 99, "utf-16", "its bytes are no letters"),
+    ],
+)
+def test_what_is_no_text_is_told_by_its_bytes(head, encoding, why):
+    """Control characters, zero bytes and bytes of no encoding, each from a share of all on."""
+    assert why_not_text(head, encoding) == why
