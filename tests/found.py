@@ -2,17 +2,19 @@
 
 Of each finding about a launch file, alone, beside the facts of nodes, or broken in one place: verdict and rule, the
 lines it points at, the nodes, the values of its sentence and of its fix, and what it would edit; of each start all its
-fields. Of each log: the causes, their lines, ranks and nodes. Of each broken cluster: the verdicts, the values and the
-commands that an operator is given. Of each rehearsal that went wrong: the causes, their nodes, lines and names. Of each
-fact that is missing or another one: which checks speak of it. No wording stands there, so a better sentence changes
-nothing, and a wrong number, line, rank, edit or command does. The case of the same name in tests/data/launch/ or
-tests/diagnose/logs/, or the rows of the check in tests/checks/, say whether a line is right.
+fields. Of each log, alone and in other circumstances: the causes, their lines, ranks and nodes. Of each broken cluster,
+and where more of its nodes are broken: the verdicts, the values and the commands that an operator is given. Of each
+rehearsal that went wrong: the causes, their nodes, lines and names. Of each fact that is missing or another one: which
+checks speak of it. No wording stands there, so a better sentence changes nothing, and a wrong number, line, rank, edit
+or command does. The case of the same name in tests/data/launch/ or tests/diagnose/logs/, or the rows of the check in
+tests/checks/, say whether a line is right.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -25,19 +27,25 @@ from zlib import crc32
 
 import msgspec
 
-from preflight.diagnose import diagnose
-from preflight.diagnose.causes import SUBJECTS
-from preflight.diagnose.found import Diagnosis
+from preflight.diagnose import diagnose, diagnose_texts
+from preflight.diagnose.cause import Cause
+from preflight.diagnose.causes import CAUSES, SUBJECTS
+from preflight.diagnose.found import Diagnosis, Evidence
+from preflight.diagnose.hanging.stuck import compare
+from preflight.diagnose.outcome import COLLECT
 from preflight.facts.results.rehearsal import Rehearsal
 from preflight.job.measure.rehearsal.judged import judged as judged_rehearsal
-from preflight.judge.ledger.findings import Finding
+from preflight.judge.ledger.findings import Command, Finding, Verdict
 from preflight.launch.read import read_texts
 from preflight.launch.rules.check import check_texts
 from preflight.said import Said
 from preflight.said.errors import UsageError
-from tests.checks.samples import Broken, judge
-from tests.diagnose import test_logs
+from preflight.testing import FakeRun
+from tests.checks import spread, unlike
+from tests.checks.samples import Broken, check, checks, judge
+from tests.diagnose import altered, test_logs
 from tests.diagnose.causes import examples
+from tests.diagnose.hanging import moments
 from tests.house import ROOT
 from tests.job.measure.rehearsal import broken as rehearsals
 from tests.job.measure.rehearsal.stories import LIMITS
@@ -55,6 +63,8 @@ CLUSTERS = (
     nodes.cluster(4, gpus=4, interfaces=("eth0", "eth1"), packages=("accelerate",), listening=(29500,)),
     nodes.cluster_of(nodes.node(0, gpus=0), nodes.node(1, gpus=0, packages=())),
 )
+MEASURED = ("bench", "mesh", "reach", "rehearse", "training")  # subjects of checks that look at no facts
+KNOWN = {cause.name: cause for cause in CAUSES}
 EACH = 5  # right files in which one kind of fault is made
 
 
@@ -162,20 +172,74 @@ def of_logs() -> Sections:
     }
 
 
+def of_altered_logs() -> Sections:
+    """Each log in other circumstances: what is said of it then, and was not before."""
+    logs = test_logs.logs()
+
+    def lines(many: list[tuple[str, str, str, dict[str, str]]]) -> Iterator[str]:
+        for (source, name), ways in groupby(many, key=itemgetter(0, 1)):
+            before = set(diagnosed(diagnose(list(logs[f"{source}: {name}"][1]))))
+            for _, _, how, files in ways:
+                told = (line for line in diagnosed(diagnose_texts(files)) if line not in before)
+                yield from [f"=== {name}: {how}", *told]
+
+    return {source: partial(lines, list(many)) for source, many in groupby(altered.altered(), key=itemgetter(0))}
+
+
+def of_hanging_ranks() -> Sections:
+    """Ranks that do this and that at one moment: who is named, with the sentence's values."""
+
+    def lines(many: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
+        for words, ranks in many:
+            stuck = compare(ranks)
+            told = [" ".join(one.name for one in stuck.guilty), numbers(stuck.missing), *values(stuck.verdict)]
+            groups = "/".join(str(len(group)) for group in stuck.groups)
+            traits = [name for name in ("goes_on", "hangs") if getattr(stuck, name)]
+            yield f"{words}: {groups} {' '.join([*traits, *filter(None, told)])}"
+
+    made = groupby(moments.moments(), key=itemgetter(0))
+    return {first: partial(lines, [(words, ranks) for _, words, ranks in many]) for first, many in made}
+
+
 def diagnosed(found: Diagnosis) -> Iterator[str]:
     """A diagnosis, line by line."""
     for word, some in (("cause", found.causes), ("after", found.consequences), ("note", found.notes)):
         for one in some:
-            told = [word, one.cause.name, *(str(seen.line) for seen in one.evidence)]
+            told = [word, one.cause.name, *graded(one.cause), *map(at, one.evidence)]
             told += [f"{one.count}x"] * (one.count != len(one.evidence))
             told += [f"of {numbers(one.ranks)}"] * bool(one.ranks) + [f"on {' '.join(one.nodes)}"] * bool(one.nodes)
             traits = ("survived", "is_after_end", "is_aftermath", "is_parting", "is_warning", "is_mild")
             told += [name for name in traits if getattr(one, name)] + [f"later {one.later}"] * bool(one.later)
             yield " ".join([*told, *values(one.detail)])
+            if one.cause.name not in KNOWN:  # it is told in the words of the line
+                yield f"  {one.cause.meaning.partition(': ')[2]}"
+    if found.collect:
+        yield f"collect {'; '.join(collected(found.collect))}"
     for word, what in (("job", found.job), ("outcome", found.outcome)):
         if told := list(of_fields(what)):
             yield " ".join([word, *told])
     yield from (f"gap {gap.file} {gap.is_read}" for gap in found.gaps)
+
+
+def graded(cause: Cause) -> list[str]:
+    """The kind and weight that a cause counts with here, where that is not what it is by itself."""
+    usual = KNOWN.get(cause.name)
+    is_usual = usual is not None and (cause.kind, cause.weight) == (usual.kind, usual.weight)
+    return [] if is_usual else [f"{cause.kind.name.lower()}:{cause.weight}"]
+
+
+def collected(steps: Iterable[str]) -> Iterator[str]:
+    """What to gather next: of what is always asked for only that it is."""
+    for step in steps:
+        told = "usual" if step in COLLECT else " ".join(values(step)) or "more"
+        if told != "usual" or step == COLLECT[0]:
+            yield told
+
+
+def at(seen: Evidence) -> str:
+    """The line, when it was printed and at which stage of the job."""
+    when = f"@{seen.seconds:.10g}" if seen.seconds >= 0 else ""
+    return f"{seen.line}{when}{f'/{seen.stage.name.lower()}' if seen.stage else ''}"
 
 
 def of_fields(value: Any) -> Iterator[str]:
@@ -229,6 +293,60 @@ def of_broken_clusters() -> Sections:
     return {subject: partial(lines, list(many)) for subject, many in by_subject}
 
 
+def of_spread_faults() -> Sections:
+    """Each check with what it says where more nodes have the fault, or other systems: what is new of it each time."""
+
+    def lines(broken: list[Broken]) -> Iterator[str]:
+        for name, many in groupby(broken, key=lambda row: row.name):
+            held = list(many)
+            told = {line for row in held for line in as_spread(judge(name, row.run))}
+            for how, run in (made for row in held for made in (*spread.spreads(row), *spread.platforms(row))):
+                if new := [line for line in as_spread(judge(name, run)) if line not in told]:
+                    yield from [f"=== {name}, {how}", *new]
+                    told |= set(new)
+
+    every = sorted(rows(), key=lambda row: row.name)
+    by_subject = groupby(every, key=lambda row: row.name.partition(".")[0])
+    return {subject: partial(lines, list(many)) for subject, many in by_subject if subject not in MEASURED}
+
+
+def of_unlike_clusters() -> Sections:
+    """Each cluster of unlike nodes with what the checks of nodes say of it, and not of that which it was made from."""
+
+    def lines(make: Callable[[], FakeRun], usual: Callable[[], FakeRun]) -> Iterator[str]:
+        run, alike = make(), usual()
+        for name in [name for name in checks() if check(name).kind in ("node", "cluster", "ending")]:
+            before = {of_all(line, alike) for line in as_spread(judge(name, alike))}
+            told = [of_all(line, run) for line in as_spread(judge(name, run))]
+            if new := [line for line in told if line not in before]:
+                yield from [f"=== {name}", *new]
+
+    return {name: partial(lines, *made) for name, made in unlike.UNLIKE.items()}
+
+
+def of_all(line: str, run: FakeRun) -> str:
+    """The line, without the names where it is of all nodes."""
+    return line.replace(f"on {','.join(run.names)}", "on all")
+
+
+def as_spread(findings: list[Finding]) -> Iterator[str]:
+    """What is no pass, each command with the nodes that are given it."""
+    for one in findings:
+        if one.verdict is not Verdict.PASS:
+            told = list(values(one.message))
+            yield " ".join([str(one.verdict), *of_nodes(one), *told])
+            yield from as_advised(one, told)
+            of: dict[str, list[str]] = defaultdict(list)
+            for command in one.commands:
+                of[typed(command)].append(command.node)
+            yield from (f"  {','.join(nodes)}: {way}" for way, nodes in of.items() if way)
+
+
+def typed(command: Command) -> str:
+    """What to type now and what lasts, without mere remarks."""
+    return " || lasting: ".join(way for way in (command.now, command.lasting) if way and not way.startswith("#"))
+
+
 def of_planted_facts() -> Sections:
     """Each field of a node's facts that is missing or another one, and the checks that speak of it then."""
     from tests import planted  # which has our `values`
@@ -238,10 +356,16 @@ def of_planted_facts() -> Sections:
 
 def as_judged(finding: Finding) -> Iterator[str]:
     """Verdict, nodes and values; for each node the command for now and the one that lasts, without mere remarks."""
-    yield " ".join([str(finding.verdict), *of_nodes(finding), *values(finding.message)])
-    for command in finding.commands:
-        ways = [way for way in (command.now, command.lasting) if way and not way.startswith("#")]
-        yield f"  {command.node}: {' || lasting: '.join(ways)}"
+    told = list(values(finding.message))
+    yield " ".join([str(finding.verdict), *of_nodes(finding), *told])
+    yield from as_advised(finding, told)
+    yield from (f"  {command.node}: {typed(command)}" for command in finding.commands)
+
+
+def as_advised(finding: Finding, told: list[str]) -> Iterator[str]:
+    """What the advice names, and the finding did not."""
+    fix = [one for one in values(finding.fix) if one not in told]
+    yield from [f"  fix {' '.join(fix)}"] * bool(fix)
 
 
 def of_rehearsals() -> Sections:
@@ -286,15 +410,19 @@ def numbers(ranks: Iterable[int]) -> str:
 
 
 TABLES: dict[str, Callable[[], Sections]] = {
+    "altered": of_altered_logs,
     "clusters": of_broken_clusters,
     "faults": of_faults,
+    "hangs": of_hanging_ranks,
     "launch": of_launch_cases,
     "lines": of_lines,
     "logs": of_logs,
     "nodes": of_cases_on_nodes,
     "planted": of_planted_facts,
     "rehearsals": of_rehearsals,
+    "spread": of_spread_faults,
     "starts": of_starts,
+    "unlike": of_unlike_clusters,
 }
 
 
@@ -305,10 +433,10 @@ def listed(name: str) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    """Write all of it."""
+    """Write all of it, or the tables that are named."""
     FOLDER.mkdir(exist_ok=True)
-    for name, table in TABLES.items():
-        held = ((head, "\n".join(part())) for head, part in table().items())
+    for name in sys.argv[1:] or TABLES:
+        held = ((head, "\n".join(part())) for head, part in TABLES[name]().items())
         text = "".join(f"##### {head}\n{lines}\n" for head, lines in held)
         (FOLDER / f"{name}.txt").write_text(text, encoding="utf-8", newline="\n")
 

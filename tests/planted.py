@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -22,21 +22,46 @@ import msgspec
 from preflight.facts.subjects import SUBJECTS
 from preflight.facts.value import Missing
 from preflight.judge.ledger.findings import Finding, Verdict
-from preflight.testing import FakeRun, infiniband, roce
+from preflight.testing import FakeRun, healthy, infiniband, roce
 from tests import found as said
+from tests.checks.full import full
 from tests.checks.samples import check, checks, judge, with_netdevs
+
+
+def unset(run: FakeRun) -> FakeRun:
+    """The same nodes with a job that leaves every choice to NCCL."""
+    kept = {name: run.subjects[name]["environment"].variables for name in run.names}
+    for name, held in kept.items():
+        left = {variable: value for variable, value in held.items() if variable.startswith("MASTER")}
+        run = run.broken(name, "environment", variables=left)
+    return run
+
 
 LOST = {"failed": Missing("not read", "failed"), "absent": Missing("not there", "absent")}
 NODES = 40  # of a cluster; the first is as it should be
 SMALL = 4
 RUNS: dict[str, Callable[[int], FakeRun]] = {
+    "bare": healthy,
     "roce": roce,
+    "full": lambda count: unset(full(roce(count))),
     "infiniband": infiniband,
     "netdevs": lambda count: with_netdevs(roce(count)),
 }
-SUBJECTS_OF = {"roce": tuple(SUBJECTS), "infiniband": ("gpu", "rdma"), "netdevs": ("network", "rdma")}
+SUBJECTS_OF = {
+    "bare": ("gpu", "network", "peers", "rdma", "software"),
+    "roce": tuple(SUBJECTS),
+    "full": ("network", "rdma", "machine", "kernel", "peers", "ending"),
+    "infiniband": ("gpu", "rdma"),
+    "netdevs": ("network", "rdma"),
+}
 # The checks that are asked on a cluster that differs from the first in what these look at.
-OF = {"roce": ("",), "infiniband": ("rdma.", "gpu.imex", "gpu.an_nvlink"), "netdevs": ("rdma.", "network.", "names.")}
+OF = {
+    "bare": ("",),
+    "full": ("",),
+    "roce": ("",),
+    "infiniband": ("rdma.", "gpu.imex", "gpu.an_nvlink"),
+    "netdevs": ("rdma.", "network.", "names."),
+}
 OF_NODES = ("node", "cluster", "ending")
 MEASURED = ("roce bench", "roce training", "infiniband bench")  # kinds of checks, and what a run measured for them
 # A run asks for the peers by its own names, and gives no name to a node that has none.
@@ -119,9 +144,20 @@ def planted(healthy: FakeRun, subject: str, kind: str) -> Iterator[tuple[FakeRun
         yield run, labels
 
 
+@cache
+def kept(base: str, count: int) -> FakeRun:
+    """A cluster as it should be: of many nodes it takes long to make."""
+    return RUNS[base](count)
+
+
+def cluster_of(base: str, count: int) -> FakeRun:
+    """The same without what is noted while it is judged."""
+    return replace(kept(base, count))
+
+
 def told(base: str, subject: str, kind: str, asked: Collection[str] | None = None) -> Iterator[str]:
     """What checks of nodes, or those asked, say of each field that they do not say of the cluster as it should be."""
-    healthy = RUNS[base](NODES)
+    healthy = cluster_of(base, NODES)
     names = [name for name in checks() if check(name).kind in OF_NODES and name.startswith(OF[base])]
     names = [name for name in names if asked is None or name in asked]
     usual = {(name, one.verdict, one.message) for name in names for one in judge(name, healthy)}
@@ -133,7 +169,7 @@ def told(base: str, subject: str, kind: str, asked: Collection[str] | None = Non
 
 def told_of_measured(base: str, kind: str, asked: Collection[str] | None = None) -> Iterator[str]:
     """What checks of what was measured say where one figure of it is another: each in a small cluster of its own."""
-    healthy = RUNS[base](SMALL)
+    healthy = cluster_of(base, SMALL)
     field = f"measured_{kind}"
     measured = getattr(healthy, field)
     names = [name for name in checks() if check(name).kind == kind and (asked is None or name in asked)]
@@ -158,8 +194,7 @@ def of_check(name: str, found: list[Finding], labels: dict[str, str]) -> Iterato
             about = [labels.get(node, "what is right") for node in one.nodes]
             of[" ".join([f"{one.verdict} {name}", *values])] += about if len(about) < len(labels) else ["all"]
         for command in one.commands:
-            ways = [way for way in (command.now, command.lasting) if way and not way.startswith("#")]
-            of[f"  {' || lasting: '.join(ways)}"].append(labels.get(command.node, "what is right"))
+            of[f"  {said.typed(command)}"].append(labels.get(command.node, "what is right"))
     for head, fields in of.items():
         yield f"{head} <- {'; '.join(dict.fromkeys(fields))}"
 

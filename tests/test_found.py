@@ -20,7 +20,7 @@ def sections(*names: str) -> pytest.MarkDecorator:
 
 def assert_listed(name: str, section: str) -> None:
     """The lines of a section are those that were written down."""
-    assert "\n".join(said.TABLES[name]()[section]()).split("\n") == said.listed(name)[section]
+    assert "\n".join(said.TABLES[name]()[section]()).split("\n") == (said.listed(name)[section] or [""])
 
 
 @sections("faults", "launch", "nodes", "starts")
@@ -29,7 +29,7 @@ def test_launch_files_hold_what_is_listed(name, section):
     assert_listed(name, section)
 
 
-@sections("clusters")
+@sections("clusters", "spread", "unlike")
 def test_broken_clusters_are_told_what_is_listed(name, section):
     """Verdict, nodes, values and commands, check by check."""
     assert_listed(name, section)
@@ -48,9 +48,15 @@ def test_no_other_check_speaks_of_a_fact_that_is_planted():
         assert list(made()) == [line for line in said.listed("planted")[section] if line], section
 
 
-@sections("lines", "logs")
+@sections("altered", "lines", "logs")
 def test_logs_tell_what_is_listed(name, section):
     """Causes, lines, ranks, nodes and the outcome, log by log and in single lines."""
+    assert_listed(name, section)
+
+
+@sections("hangs")
+def test_ranks_that_hang_are_told_as_listed(name, section):
+    """Who is named and missing, whether the job goes on, and the values of the sentence."""
     assert_listed(name, section)
 
 

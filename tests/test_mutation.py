@@ -32,6 +32,10 @@ def left_out(source: str, words: str) -> list[bool]:
         ("SIZE_LIMIT = 4 << 20\n", "20 becomes 21", True),
         ("NESTING_LIMIT = 5\n", "5 becomes 6", False),
         ("DEPTH = 60\n", "60 becomes 61", False),
+        ("MEETING_PORT = 29501\n", "29501 becomes 29502", False),
+        ("FROM_A_SHELL = 128\n", "128 becomes 129", False),
+        ("LARGE = 0xFFFFFFFF\n", f"{0xFFFFFFFF} becomes {1 << 32}", False),
+        ("LARGEST_MTU = 4096\ndef f(n):\n    return n < LARGEST_MTU\n", "Lt becomes LtE", False),
         (
             "from preflight.launch.text.located import DEPTH_LIMIT\ndef f(n):\n    return n > DEPTH_LIMIT\n",
             "Gt becomes GtE",
@@ -72,6 +76,12 @@ def test_how_much_is_shown_may_be_one_more(expression, is_left_out):
     number = re.search(r"\d+", expression)[0]
     words = f"{number} becomes {int(number) + 1}"
     assert left_out(f"def f(text, names):\n    return {expression}\n", words) == [is_left_out]
+
+
+def test_how_much_is_shown_is_noticed_where_the_rest_is_counted():
+    """One name more, and as many others as before, would be one too many."""
+    source = 'def f(names):\n    return ", ".join(names[:4]) + said("{n} more", len(names) - 4)\n'
+    assert left_out(source, "4 becomes 5") == [False, False]
 
 
 def test_the_ending_of_a_word_is_one_of_a_sentence():

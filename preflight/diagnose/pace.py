@@ -39,6 +39,7 @@ LEARNS = frozenset((b"loss", b"iteration", b"epoch"))
 # Words of a line of progress, and what it must look like: the number of a step of the training, where Slurm numbers the
 # steps of jobs; a bar of the training, which has no title as those of downloads do; what an engine answers to.
 STEP = re.compile(rb"(?i)(?<!job )(?<![a-z])(?:step|iter)s?[ \]\"':=#/-]{0,4}\d|\[ *\d+/\d+\][ ,]+eta: ?\d")
+SIZES = re.compile(rb"(?i)\bminbytes \d+ maxbytes \d")  # of nccl-tests, which count no step by step and iters
 BAR = re.compile(rb"(?:^|\) |\]: ?) *\d+%\|[^|\n]{0,200}\| *\d+/\d+ \[")
 ANSWERS = re.compile(rb"throughput[ (a-z/)]{0,20}: ?0*(?:\.0*)?[1-9]")
 SERVED = re.compile(rb'"POST /\S* HTTP/[\d.]+" 200\b')
@@ -53,7 +54,7 @@ PROGRESS = LEARNS | frozenset(LOOKS)
 
 def is_progress(words: list[bytes], line: bytes) -> bool:
     """Whether a line with a word of progress looks like one."""
-    return any(LOOKS[word].search(line) for word in PROGRESS.intersection(words))
+    return SIZES.search(line) is None and any(LOOKS[word].search(line) for word in PROGRESS.intersection(words))
 
 
 @dataclass(frozen=True)

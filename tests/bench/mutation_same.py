@@ -44,6 +44,8 @@ SAME[
     "'' is spoilt",
 ] = "what has no kinds is of one kind, whatever it is called"
 LIMIT = 100
+# How the names of numbers end that stand for something: one more is another thing, however large they are.
+NUMBERS = ("PORT", "MTU", "UID", "CODE", "FAILED", "STOPPED", "SIGNALS", "SHELL", "HEADER", "LOOPBACK", "VERSION")
 BOUND, BOUNDING = 16, ("_LIMIT", "_LIMIT_BYTES", "_COSTS")  # the least that is one, and how those are called
 LETTERS = 40  # of a text, and more
 SEVERAL, JOINING = 3, {"join", "joined"}  # names, and who makes a list of them
@@ -72,7 +74,8 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
     if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= LIMIT:
         while isinstance(above, (ast.BinOp, ast.UnaryOp)):
             above = within[above]
-        if isinstance(above, (ast.Assign, ast.AnnAssign)) and isinstance(within[above], ast.Module):
+        is_of_module = isinstance(above, (ast.Assign, ast.AnnAssign)) and isinstance(within[above], ast.Module)
+        if is_of_module and not stands_for_something(line.partition(" ")[0], line):
             return "a limit of a hundred and more: one more is as good"
     if isinstance(node, ast.Constant) and bounds(node, within):
         return "what bounds depth, memory or work: a step more is as good"
@@ -105,6 +108,11 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
     return ""
 
 
+def stands_for_something(name: str, line: str) -> bool:
+    """Is a number no amount, but a port, a code or a mark, which is written with all its bits?"""
+    return name.rstrip(":").endswith(NUMBERS) or "= 0x" in line
+
+
 def is_how_much_is_shown(node: ast.AST, within: dict[ast.AST, ast.AST]) -> bool:
     """Is it the end of a slice: of a text of many letters, or of several names that a sentence joins?"""
     above = within.get(node)
@@ -115,7 +123,19 @@ def is_how_much_is_shown(node: ast.AST, within: dict[ast.AST, ast.AST]) -> bool:
         isinstance(one, ast.Call) and getattr(one.func, "attr", getattr(one.func, "id", "")) in JOINING
         for one in inside
     )
-    return isinstance(node.value, int) and (node.value >= LETTERS or (joins and node.value >= SEVERAL))
+    if not isinstance(node.value, int) or (node.value < LETTERS and not (joins and node.value >= SEVERAL)):
+        return False
+    return not is_counted_from(node, within)
+
+
+def is_counted_from(node: ast.Constant, within: dict[ast.AST, ast.AST]) -> bool:
+    """Is the same number taken from how many there are, to tell how many more there are than are shown?"""
+    functions = [one for one in ancestors(node, within) if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return any(
+        isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub) and getattr(one.right, "value", None) == node.value
+        for function in functions[:1]
+        for one in ast.walk(function)
+    )
 
 
 def is_an_ending(node: ast.AST, within: dict[ast.AST, ast.AST]) -> bool:
@@ -158,6 +178,8 @@ def is_of_a_limit(node: ast.Compare, within: dict[ast.AST, ast.AST]) -> bool:
     """Is a value compared with one number of a hundred and more, written there or named at the top of the module?"""
     (limit,) = node.comparators[:1]
     if isinstance(limit, ast.Name):
+        if limit.id.endswith(NUMBERS):
+            return False
         module = ancestors(node, within)[-1]
         assert isinstance(module, ast.Module)
         return named(limit.id, module) >= (BOUND if limit.id.endswith(BOUNDING) else LIMIT)

@@ -25,8 +25,8 @@ import pytest
 
 from tests import kinds
 
-CALLS = 30  # of one function in one test are traced: later ones run hardly a new line, and each costs time
-LINES = 5000  # that these calls run are noted: a long loop comes to the same ones again
+# One function is traced in one test until all its lines have run, or so many: a long loop comes to the same ones again.
+LINES = 5000
 STAGE_SECONDS = 12  # of tests are tried on a change in each of the two stages, as long as they took while traced
 # What walks over all cases or all rows of tables is tried in any case: which of them a change is in, no traced line says.
 BROAD = (
@@ -38,7 +38,10 @@ BROAD = (
 )
 ALSO: dict[str, tuple[str, ...]] = {
     "checks": ("tests/judge", "tests/testing"),
-    "preflight/diagnose": ("tests/test_found.py::test_logs_tell_what_is_listed",),
+    "preflight/diagnose": (
+        "tests/test_found.py::test_logs_tell_what_is_listed",
+        "tests/test_found.py::test_ranks_that_hang_are_told_as_listed",
+    ),
     "preflight/job": ("tests/test_found.py::test_rehearsals_tell_what_is_listed",),
     "preflight/judge": (
         "tests/checks",
@@ -178,24 +181,25 @@ class Tracer:
         """File and line of what runs from here on, and whether a function that was called does it."""
         seen: set[tuple[str, int, bool]] = set()
         names = self.names
-        called: Counter[types.CodeType] = Counter()
-
+        left: dict[types.CodeType, set[int]] = {}  # of each function the lines that have not run
         noted: Counter[types.CodeType] = Counter()
 
         def lines(frame: types.FrameType, event: str, _: object) -> object:
             if event == "line":
                 code = frame.f_code
                 seen.add((code.co_filename, frame.f_lineno, bool(code.co_flags & inspect.CO_OPTIMIZED)))
+                left[code].discard(frame.f_lineno)
                 noted[code] += 1
                 frame.f_trace_lines = noted[code] < LINES
             return lines
 
         def calls(frame: types.FrameType, _event: str, _: object) -> object:
             code = frame.f_code
-            if code.co_filename not in names or called[code] == CALLS:
+            if code.co_filename not in names:
                 return None
-            called[code] += 1
-            return lines
+            if code not in left:
+                left[code] = {line for _, _, line in code.co_lines() if line and line != code.co_firstlineno}
+            return lines if left[code] and noted[code] < LINES else None
 
         threading.settrace(calls)
         sys.settrace(calls)

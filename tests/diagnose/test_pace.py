@@ -6,7 +6,7 @@ import pytest
 
 from preflight.diagnose import diagnose
 from preflight.diagnose.found import Evidence
-from preflight.diagnose.pace import Standstill
+from preflight.diagnose.pace import Standstill, is_progress
 
 LIMIT = "slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2024-04-20T{}:00 DUE TO TIME LIMIT ***"
 WATCHDOG = "[rank{0}]:[E] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=6) ran for 600027 milliseconds"
@@ -93,3 +93,20 @@ def test_requests_that_a_server_answers_are_its_progress():
     served = 'INFO:     127.0.0.1:{} - "POST /v1/chat/completions HTTP/1.1" {}'
     assert not diagnose([error, served.format(1, "200 OK")]).has_failed
     assert diagnose([error, served.format(1, "404 Not Found")]).has_failed
+
+
+@pytest.mark.parametrize(
+    ("line", "is_one"),
+    [
+        (b"step 17 loss 2.1", True),
+        (b"{'step': 17}", True),
+        (b"[ 17/100], eta: 3", True),
+        (b"minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 5 iters: 20", False),
+        (b"minBytes 8 maxBytes 8589934592 step: 1048576(bytes) warmup iters: 5", False),
+        (b"job step 17 was cancelled", False),
+        (b"slurm_step_17", False),
+    ],
+)
+def test_a_number_of_a_step_is_progress_and_a_step_of_sizes_is_none(line, is_one):
+    """nccl-tests say by what they multiply the size of a message, or what they add to it."""
+    assert is_progress([b"step", b"eta"], line) is is_one

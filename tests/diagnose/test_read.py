@@ -315,3 +315,59 @@ def test_how_far_it_is_is_said_in_mebibytes():
     blocks = [b"x\n" * 3, b"x\n", b"x\n" * (1 << 19), b"x\n"]
     assert len(list(lines_of(blocks, say=said.append, every=6))) == 5 + (1 << 19)
     assert said == ["0 MiB", "1 MiB"]
+
+
+@pytest.mark.parametrize(("count", "others"), [(1, ""), (2, " (and 1 more that could not be read)")])
+def test_files_of_which_none_can_be_read_are_told_by_the_first(tmp_path, count, others):
+    """And by how many more there are; beside a log they are only gaps in what was read."""
+    paths = [tmp_path / f"core{number}.log" for number in range(count)]
+    for path in paths:
+        path.write_bytes(b"\x7fELF\2\1\1\0" + bytes(99))
+    names = [str(path) for path in paths]
+    with pytest.raises(UsageError) as told:
+        diagnose_files(names)
+    reason = "not text: a program or core dump; `coredumpctl info` or gdb reads it"
+    assert str(told.value) == f"{names[0]}: {reason}{others}"
+    (tmp_path / "train.log").write_text("all is well\n")
+    found = diagnose_files([*names, str(tmp_path / "train.log")])
+    assert [(gap.file, gap.reason, gap.is_read) for gap in found.gaps] == [(name, reason, False) for name in names]
+
+
+def test_the_standard_input_is_read_as_a_file_is(monkeypatch):
+    """Packed too."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(b"one\ntwo\n"))))
+    gaps: list[Gap] = []
+    assert [line for _, blocks in logs_in("-", gaps) for line in lines_of(blocks)] == [(1, b"one"), (2, b"two")]
+    assert gaps == []
+
+
+def test_a_folder_of_very_many_logs_is_not_read_whole(tmp_path, monkeypatch):
+    """Nor an archive of them: it is said how many there are, and where it was left."""
+    monkeypatch.setattr("preflight.diagnose.read.MOST_LOGS", 2)
+    for number in range(3):
+        (tmp_path / f"rank{number}.log").write_text("one\n")
+    with pytest.raises(UsageError, match=r"3 logs lie in this folder; name those of one job, at most 2$"):
+        logs_of(str(tmp_path))
+    with tarfile.open(tmp_path / "logs.tar", "w") as archive:
+        for number in range(3):
+            archive.add(tmp_path / f"rank{number}.log", f"rank{number}.log")
+    gaps: list[Gap] = []
+    names = [name for name, blocks in logs_in(str(tmp_path / "logs.tar"), gaps) if list(lines_of(blocks))]
+    assert names == [f"{tmp_path}/logs.tar/rank{number}.log" for number in range(2)]
+    assert [(gap.reason, gap.is_read) for gap in gaps] == [("cut short: more than 2 logs lie in it", True)]
+
+
+def test_a_file_that_breaks_off_is_judged_as_far_as_it_was_read(monkeypatch):
+    """The disk may fail in the middle of it."""
+
+    class Failing(io.BytesIO):
+        def read(self, size=-1):
+            if self.tell():
+                raise OSError(5, "Input/output error")
+            return super().read(4)
+
+    monkeypatch.setattr("builtins.open", lambda *_: Failing(b"one\ntwo\n"))
+    gaps: list[Gap] = []
+    lines = [line for _, blocks in logs_in("x.log", gaps) for line in lines_of(blocks)]
+    assert lines == [(1, b"one")]
+    assert [(gap.reason, gap.is_read) for gap in gaps] == [("cut short: it cannot be read: Input/output error", True)]

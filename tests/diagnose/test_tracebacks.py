@@ -243,3 +243,36 @@ def test_a_library_is_no_place_of_the_program(file):
         tracebacks.take("", Line(text), Evidence("log", number, text))
     (raised,) = tracebacks.raised
     assert (raised.at, raised.inner) == ("/job/a.py:1", f"{file}:3")
+
+
+@pytest.mark.parametrize(("between", "named"), [(0, []), (5, []), (6, ["program-error"])])
+def test_an_exception_some_lines_after_an_interruption_is_one_of_its_own(between, named):
+    """Its traceback begins within six lines of the interruption where a rank only cleans up."""
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/job/a.py", line 1, in f',
+        "KeyboardInterrupt",
+        *["cleaning up"] * between,
+        "Traceback (most recent call last):",
+        '  File "/job/a.py", line 9, in g',
+        "    g()",
+        "RuntimeError: release unlocked lock",
+    ]
+    tracebacks = Tracebacks()
+    for number, text in enumerate(lines, 1):
+        line, evidence = Line(text), Evidence("log", number, text)
+        if text.startswith("Traceback"):
+            tracebacks.begin(line.stream)
+        elif line.stream in tracebacks.open:
+            tracebacks.take(line.stream, line, evidence)
+    assert ["program-error" for one in tracebacks.raised if one.kind == "RuntimeError"] == named
+
+
+@pytest.mark.parametrize(("frames", "is_open"), [(400, True), (401, False)])
+def test_a_traceback_that_never_ends_is_given_up(frames, is_open):
+    """After more lines than any has: what follows is read as what it is."""
+    tracebacks, line = Tracebacks(), Line("    more")
+    tracebacks.begin(line.stream)
+    for number in range(frames):
+        assert tracebacks.take(line.stream, line, Evidence("log", number + 2, line.text)) is None
+    assert (line.stream in tracebacks.open) is is_open

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from preflight.judge.unreached import losses
+from preflight.judge.unreached import Loss, losses, way_back
 from preflight.reach.transport.ssh import Ssh
 from preflight.run.suite.judge import REACH_CHECK
 from preflight.said import knowing, said
@@ -87,6 +87,14 @@ def none(last_words):
             Ssh().explain("me@node2:2222", 255, "me@node2: Permission denied (publickey)."),
             "`ssh-copy-id -p 2222 me@node2`, then run again; where the key is there already, sshd's log",
         ),
+        (
+            knowing("no Python", loss="no such python", python="/e/bin/python3", python_of="hostfile"),
+            "`python=/e/bin/python3`, which has torch there, on their lines of the hostfile",
+        ),
+        (
+            knowing("the host key changed", format="log in once by hand: ssh -p 2222 me@node2"),
+            "`ssh -p 2222 me@node2`, then run again",
+        ),
         (none("no output"), "`ssh node2 echo here` must print `here`"),
         (
             knowing(said("{file} there starts {program}", "/root/.bashrc", "zsh"), loss="no python"),
@@ -142,3 +150,22 @@ def test_a_run_that_reached_nobody_is_all_errors():
 
     for kind in ("cluster", "mesh", "bench", "training"):
         assert told(findings(check(body, kind=kind), run)) == [("error", ALL, f"blocked by {REACH_CHECK}")]
+
+
+@pytest.mark.parametrize(
+    ("transport", "reason", "fix"),
+    [
+        ("k8s", "the pod is gone (not found; start the pod)", "start the pod, then run again"),
+        ("k8s", knowing("the pod is gone", format="start it"), "start it, then run again"),
+        (
+            "slurm",
+            knowing("it takes no step", format="wait for the allocation"),
+            "wait for the allocation, then run again",
+        ),
+        ("ssh", knowing("it takes no login", format="wait for it"), "log in by hand the same way (`ssh node2 true`)"),
+    ],
+)
+def test_what_a_transport_says_to_do_is_said(transport, reason, fix):
+    """Of kubectl behind a semicolon too; by ssh a person tries by hand what went wrong."""
+    loss = Loss(("node2",), reason)
+    assert way_back(loss, {"node2": transport}, {}).startswith(fix)

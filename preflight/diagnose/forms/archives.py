@@ -98,7 +98,7 @@ def _size_of(extra: bytes) -> int:
     """The packed size of a file that may have more than 4 GiB: behind the unpacked one."""
     while len(extra) >= 4:
         kind, length = struct.unpack("<HH", extra[:4])
-        if kind == OF_SIZES and length >= 16:
+        if kind == OF_SIZES and length >= 16 and len(extra) >= 20:  # fewer are there where the archive ends in it
             return int(struct.unpack("<Q", extra[12:20])[0])
         extra = extra[4 + length :]
     return LARGE

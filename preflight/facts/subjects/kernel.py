@@ -114,7 +114,7 @@ class Kernel(Value, frozen=True, kw_only=True):
             )
         if not together:
             raise FactMissing(said("rate of {bond}", bond), "no member is up", "absent")
-        if self.bond_modes[bond].startswith(ONE_AT_A_TIME):
+        if self.bond_modes.get(bond, "").startswith(ONE_AT_A_TIME):
             return min(present(one.speed_mbps, said("rate of {name}", one.name)) for one in up)
         return max(together.values())
 

@@ -98,8 +98,6 @@ def _missing_torch(case: Case) -> Remedy:
     """The others' torch for the job's own interpreter, where no other one of the node has it."""
     if case.node.software.torch_elsewhere:
         raise FactMissing("torch", "another interpreter has it: --python names that one")
-    if len(case.cluster) < 2:
-        return pip(case.node, "torch")
     try:
         return _torch(case)
     except FactMissing:
@@ -161,14 +159,7 @@ def _pair(case: Case) -> Remedy:
     for pair in packages.bad_pairs(case.node.software):
         package = pair.package if pair.package != "nccl" else _nccl_package(case.node)
         bounds = [part.strip() for part in pair.versions.split(",")]
-        above = [part.lstrip("<=") for part in bounds if part.startswith("<")]
-        exact = [part.lstrip("=") for part in bounds if part.startswith("==")]
-        if above:
-            wanted.append(f"{package}>={above[0]}")
-        elif exact:
-            wanted.append(f"{package}>{exact[0].removesuffix('.*')}")
-        elif pair.other and (lower := [part.lstrip(">=") for part in pair.other_versions.split(",") if part[0] == ">"]):
-            wanted.append(f"{pair.other}<{lower[0]}")
+        wanted += [f"{package}>={part.lstrip('<=')}" for part in bounds if part.startswith("<")]
     if not wanted:
         raise FactMissing("packages", "which version works is not known")
     return pip(case.node, *dict.fromkeys(wanted))

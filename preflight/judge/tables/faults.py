@@ -168,9 +168,15 @@ def needs_gpus(cluster: Cluster) -> None:
 
 
 def needs_rdma(cluster: Cluster) -> None:
-    """Leave the check with one reason common to all RDMA checks where every node says that it has no device."""
-    if not any(cluster.gather(lambda node: node.rdma.devices).values()) and not cluster.unmeasured:
+    """Leave the check with one reason common to all RDMA checks where no node has a device that the job would use."""
+    having = [name for name, devices in cluster.gather(lambda node: node.rdma.devices).items() if devices]
+    if cluster.unmeasured:
+        return
+    if not having:
         raise NotApplicable(NO_RDMA)
+    reasons = dict.fromkeys(cluster[name].without_rdma() for name in having)
+    if all(reasons):
+        raise NotApplicable(joined(reasons))
 
 
 def judge_equals(cluster: Cluster, judge: Callable[[Cluster], None]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.facts.subjects.kernel import LogEvent
+from preflight.facts.subjects.kernel import BondMember, LogEvent
 from preflight.facts.value import Missing
 from preflight.said.errors import FactMissing
-from preflight.testing import roce
+from preflight.testing import healthy, roce
 
 KERNEL = roce(1).subjects["node1"]["kernel"]
 
@@ -51,3 +51,20 @@ def test_events_are_of_one_kind_and_recent():
     assert changed(log=log).events("oom", within_seconds=60.0) == log[:1]
     with pytest.raises(FactMissing):
         changed(log=Missing("root only", "denied")).events("oom", within_seconds=60.0)
+
+
+@pytest.mark.parametrize(
+    ("modes", "rate"),
+    [
+        ({"bond0": "IEEE 802.3ad Dynamic link aggregation"}, 50000),
+        ({"bond0": "fault-tolerance (active-backup)"}, 25000),
+        ({}, 50000),  # its file names no mode
+    ],
+)
+def test_a_bond_carries_what_its_members_do(modes, rate):
+    """Together, or one of them where the others only stand by; a mode that is not told breaks nothing."""
+    members = (BondMember("bond0", "eth1", 25000, 1), BondMember("bond0", "eth2", 25000, 1))
+    run = healthy(1).broken(
+        "node1", "kernel", bonds={"bond0": {"eth1": True, "eth2": True}}, bond_modes=modes, bond_members=members
+    )
+    assert run.cluster["node1"].kernel.bond_rate_mbps("bond0") == rate

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.facts.subjects.network import Gateway
+from preflight.facts.subjects.network import Address, Gateway
 from preflight.facts.value import Missing
 from preflight.testing import healthy
+from tests.checks.samples import with_interface
 from tests.judge.commands.typed import as_root, typed
 
 HOSTILE = "eth0; rm -rf ~ #"
@@ -88,3 +89,17 @@ def test_the_gateway_lasts_by_the_manager_of_the_node(manager, command):
     run = run.broken(run.names, "network", gateways=(Gateway("eth0", "10.0.0.254", "inet"),))
     run = run.broken("node3", "network", gateways=())
     assert typed(run, "network.default_routes_are_alike", lasting=True) == {"node3": command}
+
+
+def test_an_interface_of_link_local_addresses_leads_to_no_peer():
+    """All nodes share their subnet, each on a link of its own; one in the peers' subnet is taken instead."""
+    run = as_root(healthy(4)).with_variables("node3", NCCL_SOCKET_IFNAME="ens9")
+    run = with_interface(run, "node3", "ens7", "192.168.7.3", first=True)
+    local = (Address("192.168.7.3", 24, "inet"), Address("fe80::7", 64, "inet6"))
+    run = run.broken_interface("node3", "ens7", addresses=local, is_physical=True, speed_mbps=400000)
+    for name in run.names:
+        held = run.subjects[name]["network"].interfaces
+        own = next(one for one in held if one.name == "eth0").addresses
+        run = run.broken_interface(name, "eth0", addresses=(*own, Address(f"fe80::{name[-1]}", 64, "inet6")))
+    found = typed(run, "network.interface_variables_match_an_interface")
+    assert found == {"node3": "export NCCL_SOCKET_IFNAME==eth0"}

@@ -6,6 +6,7 @@ import pytest
 
 from preflight.facts.subjects.files import Place
 from preflight.facts.value import Missing
+from preflight.knowledge.packages import BAD_PAIRS, BadPair
 from preflight.testing import healthy, roce
 from tests.judge.commands.typed import as_root, typed
 
@@ -166,3 +167,41 @@ def test_torch_of_a_node_alone_is_any():
     assert typed(alone, name) == {"node1": "/usr/bin/python3 -m pip install torch"}
     apart = as_root(healthy()).broken("node3", "software", torch=gone).broken("node2", "software", torch="2.4.0")
     assert typed(apart, name) == {"node3": "/usr/bin/python3 -m pip install torch"}
+
+
+@pytest.mark.parametrize("pair", BAD_PAIRS, ids=lambda pair: f"{pair.package} {pair.versions}")
+def test_a_pair_that_goes_badly_is_left_by_a_newer_version(pair: BadPair):
+    """Of its first package, from the version on that its row no longer means; all of the pairs of a node at once."""
+    run = as_root(roce())
+    held = run.subjects["node2"]["software"]
+    own = {name: version for name, version in pair.example.items() if name in ("torch", "nccl")}
+    packages = {**held.packages, **pair.example, "nvidia-nccl-cu11": "2.20.5", "nvidia-nccl-cu13": "2.28.9"}
+    package = "nvidia-nccl-cu13" if pair.package == "nccl" else pair.package
+    newer = pair.versions.rpartition("<")[2]
+    found = typed(run.broken("node2", "software", packages=packages, **own), "software.no_versions_break_together")
+    assert f"'{package}>={newer}'" in found["node2"]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "hip", "index"),
+    [
+        ("12.4.1", "none", "cu124"),
+        ("11.8", "none", "cu118"),
+        ("none", "6.2.41133", "rocm6.2"),
+        ("none", "none", "cpu"),
+    ],
+)
+def test_the_index_is_that_of_the_others_build(cuda, hip, index):
+    """By two parts of the version of CUDA or ROCm; of neither it is that for CPUs."""
+    absent = Missing("torch is not built for it", "absent")
+    built = {"torch_cuda": absent if cuda == "none" else cuda, "torch_hip": absent if hip == "none" else hip}
+    run = as_root(roce()).broken(roce().names, "software", **built).broken("node3", "software", torch="2.4.0")
+    assert typed(run, VERSIONS)["node3"].endswith(f"--index-url https://download.pytorch.org/whl/{index}")
+
+
+@pytest.mark.parametrize(("count", "version"), [(1, "torch"), (2, "torch"), (3, "torch==2.13.0")])
+def test_torch_that_is_missing_is_that_of_the_others(count, version):
+    """Any, where no two others agree on one."""
+    run = as_root(healthy(count)).broken("node1", "software", torch=Missing("no module named torch", "absent"))
+    command = typed(run, "software.torch_is_installed")["node1"]
+    assert command.split(" --index-url")[0].endswith(f" {version}")

@@ -185,3 +185,20 @@ def test_a_verdict_shows_no_secret_and_is_given_back_as_it_counts():
     assert (counting.message, counting.fix) == ("rank 0: HF_TOKEN=[hidden] is refused", "`export HF_TOKEN=[hidden]`")
     assert ledger.findings == [counting]
     assert ledger.site_checks == set()
+
+
+def test_a_finding_that_is_taken_back_was_never_expected():
+    """Its own nodes alone; of a check that has no other node nothing is left."""
+    ledger = Ledger()
+    ledger.expect("a.one", ["n1", "n2", "n3"])
+    ledger.expect("a.two", ["n1"])
+    first = Finding("a.one", Verdict.ERROR, ("n1",), "m")
+    second = Finding("a.two", Verdict.ERROR, ("n1",), "m")
+    for finding in (first, second, Finding("a.one", Verdict.PASS, ("n2",), "m")):
+        ledger.record(finding)
+    ledger.take_back(first)
+    assert ledger.expected == {"a.one": {"n2", "n3"}, "a.two": {"n1"}}
+    assert list(ledger.missing()) == [Cell("a.one", "n3")]
+    ledger.take_back(second)
+    assert ledger.expected == {"a.one": {"n2", "n3"}}
+    assert [finding.verdict for finding in ledger.findings] == [Verdict.PASS]

@@ -7,7 +7,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from preflight.facts.subjects.ending import Ending, PortEnd
 from preflight.facts.subjects.gpu import Gpus
+from preflight.facts.subjects.kernel import LogEvent
+from preflight.facts.subjects.software import Software
 from preflight.facts.value import Missing
 from preflight.judge.ledger.findings import Verdict
 from preflight.testing import FakeRun, infiniband, roce
@@ -24,6 +27,37 @@ def with_status(**fields: object) -> FakeRun:
     return roce().broken_gpu("node2", status=replace(gpus[0].status, **fields))
 
 
+def counted(word: str) -> FakeRun:
+    """One counter of the first port of node2 goes from 5 to 7 while preflight runs."""
+    run = roce().broken_rdma_port("node2", counters={word: 5})
+    ports = run.facts("node2", "ending", Ending).ports
+    return run.broken("node2", "ending", ports={**ports, "mlx5_0:1": PortEnd("ACTIVE", {word: 7})})
+
+
+def refused(run: FakeRun, word: str) -> FakeRun:
+    """A module that the kernel of node2 has refused, and that is not loaded."""
+    line = f"{word}: disagrees about version of symbol ib_register_device"
+    return run.broken("node2", "kernel", log=(LogEvent("module", 0, word, 60.0, line),), modules=("ext4",))
+
+
+LOG = "kernel.log_tells_of_nothing_broken"
+NO_GPUS = Missing("nvidia-smi printed no XML: No devices were found")
+
+
+def installed(word: str) -> FakeRun:
+    """A package that the other nodes do not have."""
+    held = roce().facts("node2", "software", Software).packages
+    return roce().broken("node2", "software", packages={**held, word: "9.9"})
+
+
+def queued(word: str) -> FakeRun:
+    """The qdisc of an interface of node2, where the others have mq."""
+    run = roce()
+    for name in run.names:
+        run = run.broken_interface(name, queue=word if name == "node2" else "mq")
+    return run
+
+
 TABLES: dict[str, tuple[Callable[[str], FakeRun], str, str]] = {
     "gpu.none_is_held_back": (
         lambda word: with_status(slowdowns=(word,)),
@@ -37,6 +71,45 @@ TABLES: dict[str, tuple[Callable[[str], FakeRun], str, str]] = {
         lambda word: with_status(fabric_health=NOT_TOLD, fabric_faults=(word.replace("_", " "),)),
         "route_unhealthy incorrect_configuration",
         "access_timeout_recovery",
+    ),
+    "rdma.no_errors_were_counted_during_the_run": (
+        counted,
+        """
+        symbol_error link_error_recovery port_rcv_errors port_rcv_remote_physical_errors local_link_integrity_errors
+        excessive_buffer_overrun_errors port_xmit_constraint_errors port_rcv_constraint_errors port_xmit_discards
+        local_ack_timeout_err packet_seq_err rnr_nak_retry_err req_cqe_error resp_cqe_error rx_icrc_encapsulated
+        out_of_buffer to_retransmits seq_err_naks_rcvd max_retry_exceeded unrecoverable_err oos_drop_count
+        rx_roce_error_pkts rx_roce_discard_pkts tx_roce_errors rx_out_of_buffer rx_out_of_sequence
+        req_tx_retry_excd_err req_rx_rnr_retry_err tx_rdma_ack_timeout resp_rx_outof_buf resp_rx_outof_seq
+        rx_rdma_mtu_discard_pkts retrans_timeout_events unresponsive_remote_events impaired_remote_conn_events
+        no_completion_cmds
+        """,
+        "port_xmit_wait port_xmit_data np_cnp_sent rp_cnp_handled roce_slow_restart out_of_sequence",
+    ),
+    "software.environments_are_the_same_on_every_node": (
+        installed,
+        "einops",
+        "pip setuptools wheel virtualenv uv distribute conda mamba",
+    ),
+    "kernel.settings_are_the_same_on_every_node": (
+        queued,
+        "tbf netem htb hfsc cbq cake plug",
+        "fq_codel fq pfifo_fast noqueue",
+    ),
+    f"{LOG}: adapters": (
+        lambda word: refused(roce().broken("node2", "rdma", devices=(), without_driver=()), word),
+        "ib_core ib_uverbs mlx5_core mlx5_ib mlx4_ib bnxt_re irdma efa hfi1 ionic_rdma",
+        "snd_hda_intel vboxdrv",
+    ),
+    f"{LOG}: GPUs": (
+        lambda word: refused(roce().broken("node2", "gpu", devices=NO_GPUS), word),
+        "nvidia amdgpu amdkcl amdttm amd_sched amddrm_ttm_helper amddrm_buddy amdxcp",
+        "snd_hda_intel vboxdrv",
+    ),
+    f"{LOG}: memory of GPUs": (
+        lambda word: refused(roce().broken("node2", "kernel", is_driver_open=False), word),
+        "nvidia_peermem nv_peer_mem efa_nv_peermem",
+        "snd_hda_intel vboxdrv",
     ),
     "rdma.ports_are_sound": (
         lambda word: infiniband().broken_rdma_port("node2", physical_state=word),

@@ -120,6 +120,17 @@ def test_clusters_without_the_hardware_have_one_reason():
     faults.needs_rdma(roce().cluster)
 
 
+def test_a_job_that_uses_no_rdma_leaves_adapters_out_however_few_nodes_have_them():
+    """It has one reason for all nodes, and none of them lacks what the others have."""
+    rdma = roce(3).subjects["node2"]["rdma"]
+    with pytest.raises(NotApplicable, match=r"^the job's backend is gloo, which uses no RDMA$"):
+        faults.needs_rdma(healthy(3).with_subject("node2", "rdma", rdma).cluster)
+    some = roce(3).with_variables("node2", NCCL_IB_DISABLE="1")
+    faults.needs_rdma(some.cluster)
+    with pytest.raises(NotApplicable, match=r"^NCCL_NET=Socket; NCCL_IB_DISABLE=1$"):
+        faults.needs_rdma(some.with_variables("node1", "node3", NCCL_NET="Socket").cluster)
+
+
 def test_what_has_one_name_is_compared_by_it():
     """A name of one node alone is not compared; a node without the thing is another check's matter."""
     cluster = roce().broken("node4", "rdma", devices=()).cluster

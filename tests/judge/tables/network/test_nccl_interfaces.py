@@ -37,3 +37,10 @@ def test_a_name_is_a_prefix_unless_it_is_exact(value, words):
 def test_data_goes_over_rdma_where_ports_are_active(run, is_over_rdma):
     """Then sockets serve for the start only."""
     assert nccl_interfaces.goes_over_rdma(run.cluster["node1"]) == is_over_rdma
+
+
+@pytest.mark.parametrize(("value", "is_choice"), [("", False), ("e", False), ("en", True), ("=eth0", True)])
+def test_a_value_of_one_letter_chooses_nothing(value, is_choice):
+    """NCCL ignores it."""
+    (node, *_) = healthy(2).with_variables(NCCL_SOCKET_IFNAME=value).cluster
+    assert nccl_interfaces.has_choice(node) is is_choice
