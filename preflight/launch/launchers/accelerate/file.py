@@ -88,7 +88,7 @@ def _flattened(document: Located) -> dict[str, list[tuple[str, Located]]]:
 
 def _lost_indentation(section: str, inner: list[tuple[str, Located]], file: str) -> Finding:
     first, last = inner[0][1].line, inner[-1][1].line
-    lines = said("lines {first} to {last}", first, last) if last > first else said("line {first}", first)
+    lines = said("lines {first} to {last}", first, last)
     message = said(
         "{section} is empty, and {lines} below it have lost their indentation: accelerate refuses the file",
         section,
