@@ -32,6 +32,9 @@ def left_out(source: str, words: str) -> list[bool]:
         ("SIZE_LIMIT = 4 << 20\n", "20 becomes 21", True),
         ("NESTING_LIMIT = 5\n", "5 becomes 6", False),
         ("DEPTH = 60\n", "60 becomes 61", False),
+        ("DEFAULT_PORT = 29500\n", "29500 becomes 29501", False),
+        ("STOPPED: int = 130\n", "130 becomes 131", False),
+        ("HIGHEST_PORT = 65535\ndef f(n):\n    return n > HIGHEST_PORT\n", "Gt becomes GtE", False),
         (
             "from preflight.launch.text.located import DEPTH_LIMIT\ndef f(n):\n    return n > DEPTH_LIMIT\n",
             "Gt becomes GtE",
@@ -40,7 +43,7 @@ def left_out(source: str, words: str) -> list[bool]:
     ],
 )
 def test_one_more_than_a_large_limit_is_as_good(source, words, is_left_out):
-    """Where the limit itself is taken in or left out; the opposite comparison and a small limit are tested."""
+    """Where the limit itself is taken in or left out; its opposite, a small one, a port or an exit code is tested."""
     assert left_out(source, words) == [is_left_out]
 
 

@@ -45,6 +45,21 @@ SAME[
 ] = "what has no kinds is of one kind, whatever it is called"
 LIMIT = 100
 BOUND, BOUNDING = 16, ("_LIMIT", "_LIMIT_BYTES", "_COSTS")  # the least that is one, and how those are called
+# Numbers that others set, and no limits of ours: one more is another port, exit code, bit or size.
+SET_ELSEWHERE = (
+    "PORT",
+    "OF_SLURM",
+    "OF_SIGNALS",
+    "A_SHELL",
+    "STOPPED",
+    "FAILED",
+    "MEMBER",
+    "CONFIG",
+    "HEADER",
+    "UID",
+    "MTU",
+)
+SET_ELSEWHERE += ("OF_LOOPBACK", "FOR_LARGEST", "ROWS_REMAPPED", "SEGMENT_BYTES")
 LETTERS = 40  # of a text, and more
 SEVERAL, JOINING = 3, {"join", "joined"}  # names, and who makes a list of them
 # Who takes English sentences, or what a sentence calls a fact, and at which places.
@@ -72,7 +87,8 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
     if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= LIMIT:
         while isinstance(above, (ast.BinOp, ast.UnaryOp)):
             above = within[above]
-        if isinstance(above, (ast.Assign, ast.AnnAssign)) and isinstance(within[above], ast.Module):
+        is_at_the_top = isinstance(above, (ast.Assign, ast.AnnAssign)) and isinstance(within[above], ast.Module)
+        if is_at_the_top and not line.partition(" =")[0].partition(":")[0].endswith(SET_ELSEWHERE):
             return "a limit of a hundred and more: one more is as good"
     if isinstance(node, ast.Constant) and bounds(node, within):
         return "what bounds depth, memory or work: a step more is as good"
@@ -160,6 +176,8 @@ def is_of_a_limit(node: ast.Compare, within: dict[ast.AST, ast.AST]) -> bool:
     if isinstance(limit, ast.Name):
         module = ancestors(node, within)[-1]
         assert isinstance(module, ast.Module)
+        if limit.id.endswith(SET_ELSEWHERE):
+            return False
         return named(limit.id, module) >= (BOUND if limit.id.endswith(BOUNDING) else LIMIT)
     return amount(limit) >= LIMIT
 
