@@ -8,6 +8,8 @@ rehearsal that went wrong: the causes, their nodes, lines and names. Of each fac
 checks speak of it. No wording stands there, so a better sentence changes nothing, and a wrong number, line, rank, edit
 or command does. The case of the same name in tests/data/launch/ or tests/diagnose/logs/, or the rows of the check in
 tests/checks/, say whether a line is right.
+
+The tests of launch files list themselves what comes of the files that they make (tests.launch.listing), words and all.
 """
 
 from __future__ import annotations
@@ -51,17 +53,29 @@ from tests.job.measure.rehearsal import broken as rehearsals
 from tests.job.measure.rehearsal.stories import LIMITS
 from tests.judge.commands.test_every_check import rows
 from tests.judge.commands.typed import as_root
-from tests.launch import faults, nodes, told, truth
+from tests.launch import faults, listing, nodes, told, truth
 
 FOLDER = ROOT / "tests" / "data" / "said"
 Sections = dict[str, Callable[[], Iterator[str]]]  # part of a table -> its lines
 # Of a text with words in it: options, commands, variables, numbers and paths.
 CODE = re.compile(r"\S*[\d=$_/]\S*|--\S+")
-# Clusters on which the launch cases are judged, one case on one of them.
+# Clusters on which the launch cases are judged, each case on one of them.
+OLD = {"accelerate": "0.2.1", "lightning": "1.9.0", "transformers": "4.20.0", "vllm": "0.2.0"}
 CLUSTERS = (
     nodes.cluster(2, hcas=("mlx5_0",)),
     nodes.cluster(4, gpus=4, interfaces=("eth0", "eth1"), packages=("accelerate",), listening=(29500,)),
     nodes.cluster_of(nodes.node(0, gpus=0), nodes.node(1, gpus=0, packages=())),
+    nodes.cluster(2, model="Tesla V100-SXM2-32GB", hcas=("mlx5_0",), packages=OLD, conf=(("NCCL_IB_USE_INLINE", "1"),)),
+    nodes.cluster_of(nodes.node(0, interfaces=("ib0", "eth0")), *(nodes.node(place, gpus=2) for place in (1, 2))),
+    # of which each lacks what another one tells
+    nodes.cluster_of(
+        *(
+            nodes.without(nodes.node(place, hcas=("mlx5_0",)), *lost)
+            for place, lost in enumerate(
+                [("gpu", "ports"), ("network", "software"), ("rdma", "identity", "environment"), ()]
+            )
+        )
+    ),
 )
 MEASURED = ("bench", "mesh", "reach", "rehearse", "training")  # subjects of checks that look at no facts
 KNOWN = {cause.name: cause for cause in CAUSES}
@@ -79,14 +93,13 @@ def of_starts() -> Sections:
 
 
 def of_cases_on_nodes() -> Sections:
-    """Half of the cases, each with what is found beside the facts of a cluster, and not in the files alone."""
+    """Each case with what is found beside the facts of a cluster, and not in the files alone."""
 
     def on_nodes(texts: dict[str, str]) -> Iterator[str]:
-        place = crc32("".join(texts.values()).encode()) % (2 * len(CLUSTERS))
-        if place < len(CLUSTERS):
-            alone = {(one.check, one.message) for one in check_texts(texts)[0]}
-            found = check_texts(texts, CLUSTERS[place])[0]
-            yield from (line for one in found if (one.check, one.message) not in alone for line in as_found(one))
+        cluster = CLUSTERS[crc32("".join(texts.values()).encode()) % len(CLUSTERS)]
+        alone = {(one.check, one.message) for one in check_texts(texts)[0]}
+        found = check_texts(texts, cluster)[0]
+        yield from (line for one in found if (one.check, one.message) not in alone for line in as_found(one))
 
     return by_source(on_nodes)
 
@@ -439,6 +452,7 @@ def main() -> None:
         held = ((head, "\n".join(part())) for head, part in TABLES[name]().items())
         text = "".join(f"##### {head}\n{lines}\n" for head, lines in held)
         (FOLDER / f"{name}.txt").write_text(text, encoding="utf-8", newline="\n")
+    listing.write()
 
 
 if __name__ == "__main__":

@@ -36,6 +36,9 @@ def left_out(source: str, words: str) -> list[bool]:
         ("FROM_A_SHELL = 128\n", "128 becomes 129", False),
         ("LARGE = 0xFFFFFFFF\n", f"{0xFFFFFFFF} becomes {1 << 32}", False),
         ("LARGEST_MTU = 4096\ndef f(n):\n    return n < LARGEST_MTU\n", "Lt becomes LtE", False),
+        ("DEFAULT_PORT = 29500\n", "29500 becomes 29501", False),
+        ("STOPPED: int = 130\n", "130 becomes 131", False),
+        ("HIGHEST_PORT = 65535\ndef f(n):\n    return n > HIGHEST_PORT\n", "Gt becomes GtE", False),
         (
             "from preflight.launch.text.located import DEPTH_LIMIT\ndef f(n):\n    return n > DEPTH_LIMIT\n",
             "Gt becomes GtE",
@@ -44,7 +47,7 @@ def left_out(source: str, words: str) -> list[bool]:
     ],
 )
 def test_one_more_than_a_large_limit_is_as_good(source, words, is_left_out):
-    """Where the limit itself is taken in or left out; the opposite comparison and a small limit are tested."""
+    """Where the limit itself is taken in or left out; its opposite, a small one, a port or an exit code is tested."""
     assert left_out(source, words) == [is_left_out]
 
 

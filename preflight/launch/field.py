@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -11,6 +12,14 @@ T = TypeVar("T", covariant=True)  # noqa: PLC0105 -- the short name reads better
 
 # "environment": the default in ${NAME:-value}, which whoever starts the script may replace.
 Origin = Literal["written", "tool", "environment"]
+
+
+COUNT = re.compile(r"[0-9]{1,9}")
+
+
+def whole(text: str) -> int | None:
+    """The number that a text is; None of any other, and of one so long that it counts nothing."""
+    return int(text) if COUNT.fullmatch(text) else None
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from preflight.judge.ledger.findings import Edit, Finding, Verdict, Where
 from preflight.judge.tables.launch_rules import VERDICTS
 from preflight.knowledge.variables.judged import is_of_a_job
-from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
+from preflight.launch.field import Field, Sourced, Unknown, firm, value_of, whole
 from preflight.said import said
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ class Slurm:
             if isinstance(value, Unknown):
                 return value
             if value is not None:
-                digits = value.value.split("-")[-1].split(":")[-1].split("(")[0]
-                if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
+                number = whole(value.value.split("-")[-1].split(":")[-1].split("(")[0])
+                if number is None:
                     return Unknown(value.value, value.file, value.line)
-                return Sourced(int(digits), value.file, value.line, value.origin)
+                return Sourced(number, value.file, value.line, value.origin)
         return None
 
 

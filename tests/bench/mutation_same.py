@@ -45,7 +45,10 @@ SAME[
 ] = "what has no kinds is of one kind, whatever it is called"
 LIMIT = 100
 # How the names of numbers end that stand for something: one more is another thing, however large they are.
-NUMBERS = ("PORT", "MTU", "UID", "CODE", "FAILED", "STOPPED", "SIGNALS", "SHELL", "HEADER", "LOOPBACK", "VERSION")
+NUMBERS = (
+    "PORT", "MTU", "UID", "CODE", "FAILED", "STOPPED", "SIGNALS", "SHELL", "HEADER", "LOOPBACK", "VERSION", "OF_SLURM",
+    "MEMBER", "CONFIG", "FOR_LARGEST", "ROWS_REMAPPED", "SEGMENT_BYTES",
+)  # fmt: skip
 BOUND, BOUNDING = 16, ("_LIMIT", "_LIMIT_BYTES", "_COSTS")  # the least that is one, and how those are called
 LETTERS = 40  # of a text, and more
 SEVERAL, JOINING = 3, {"join", "joined"}  # names, and who makes a list of them

@@ -34,6 +34,7 @@ BROAD = (
     "tests/diagnose/test_cause.py",
     "tests/judge/tables/test_faults.py",
     "tests/launch/test_truth.py",
+    "tests/launch/test_words.py",
     "tests/test_found.py",
 )
 ALSO: dict[str, tuple[str, ...]] = {

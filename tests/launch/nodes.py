@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.environment import Environment, Variable
@@ -81,6 +83,11 @@ def node(
         "environment": Environment(variables={name: Variable(value, "/etc/nccl.conf") for name, value in conf}),
     }
     return NodeFacts(f"node{number}", index, f"10.0.0.{number}", subjects, {})
+
+
+def without(one, *subjects):
+    """A node that could not tell these."""
+    return replace(one, subjects={name: held for name, held in one.subjects.items() if name not in subjects})
 
 
 def cluster(count=2, **changes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.judge.ledger.findings import Where
-from preflight.launch.field import Sourced, Unknown, firm, shown, value_of, words, written
+from preflight.launch.field import Sourced, Unknown, firm, shown, value_of, whole, words, written
 
 UNKNOWN = Unknown("$N", "n.sh", 3)
 
@@ -38,3 +38,18 @@ def test_a_field_is_shown_as_it_is_written(field, text):
 def test_a_table_of_names_is_read_over_its_lines():
     """Blanks and ends of lines part them."""
     assert words("  a b\n  c\n") == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("007", 7),
+        ("999999999", 999999999),
+        ("1000000000", None),
+        *((no, None) for no in ("", "-1", " 1", "²", "٣", "8x")),
+    ],
+)
+def test_a_whole_number_is_digits_alone(text, number):
+    """And not so many that it counts nothing."""
+    assert whole(text) == number

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.launch.read import read_files, read_texts
+from preflight.launch.reading import bundle
 from preflight.launch.rules.check import check_files
 from preflight.said.errors import UsageError
 from tests.launch.samples import config
@@ -39,3 +40,34 @@ def test_one_value_of_a_job_is_enough_to_be_judged(name, text):
     files = read_texts({name: text})
     assert files.are_judged
     assert files.skips == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "why"),
+    [
+        ("*.sh", ("FILES_LIMIT", 1), "2 launch files; wanted at most 1"),
+        ("long.sh", ("FILE_LIMIT_BYTES", 8), "'long.sh' has more than 0 MiB"),
+        ("zero.sh", ("FILES_LIMIT", 9), "'zero.sh' is not a text file"),
+        ("a\0b", ("FILES_LIMIT", 9), "'a\\x00b' is not a file that can be read"),
+        ("/proc/self/mem", ("FILES_LIMIT", 9), "'/proc/self/mem' cannot be read: Input/output error"),
+        (".", ("FILES_LIMIT", 9), "'.' is a folder: name its files, as './*'"),
+        ("none.sh", ("FILES_LIMIT", 9), "'none.sh' is not a file that can be read"),
+        ("none*", ("FILES_LIMIT", 9), "'none*' matches no file"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_reason(tmp_path, monkeypatch, name, limit, why):
+    """Too many files, one too large, one of bytes, a name that is none."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "long.sh").write_text("echo 1234")
+    (tmp_path / "zero.sh").write_bytes(b"a\0b")
+    monkeypatch.setattr(bundle, *limit)
+    with pytest.raises(UsageError) as raised:
+        read_files([name])
+    assert str(raised.value) == why
+
+
+def test_a_file_of_eight_bytes_is_no_longer_than_eight(tmp_path, monkeypatch):
+    """The limit itself is taken, and the mark of UTF-8 is no letter."""
+    monkeypatch.setattr(bundle, "FILE_LIMIT_BYTES", 8)
+    (tmp_path / "n.sh").write_bytes(b"\xef\xbb\xbfA=b\xff\n")
+    assert bundle.read_file(str(tmp_path / "n.sh")) == "A=b\ufffd\n"

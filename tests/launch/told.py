@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.launch.field import Sourced, Unknown
+from preflight.launch.job import Start
 from preflight.launch.plan import LaunchFiles, Plan
+from preflight.launch.seats import folded, ranks_table
+from preflight.launch.start import starting_of
 
 HEAD = ("launcher", "where", "start")
 # What is the file's own text, or follows from the fields beside it.
@@ -29,6 +32,27 @@ def of_files(files: LaunchFiles) -> Iterator[str]:
         yield f"batch {of_mapping(batch.values)}"
     for file, variables in files.variables:
         yield f"variables {file} {of_mapping(variables)}"
+    yield from of_job(files)
+
+
+def of_job(files: LaunchFiles) -> Iterator[str]:
+    """How its nodes are started, or why they are not, and what its ranks will see."""
+    starting = starting_of(files)
+    if starting.refusal:
+        yield f"refused {starting.refusal}"
+    starts = [of_start(start) for start in starting.starts]
+    yield from (f"starts {start}" for start in dict.fromkeys(starts))
+    yield from [f"starts {len(starts)} in all"] * (len(starts) > len(set(starts)))
+    yield from (f"ranks {' '.join(filter(None, row))}" for row in folded(ranks_table(files.plans)))
+
+
+def of_start(start: Start) -> str:
+    """The fields of a start that are not those of its plan."""
+    fields = dataclasses.fields(Start)
+    held = [
+        (one.name, getattr(start, one.name)) for one in fields if one.name not in ("config", "environment", "where")
+    ]
+    return " ".join([*(f"{name}={of_part(value)}" for name, value in held if value), *sorted(start.environment)])
 
 
 def of_plan(plan: Plan) -> Iterator[str]:

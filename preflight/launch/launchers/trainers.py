@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from preflight.judge.ledger.findings import Finding
-from preflight.launch.field import Field, Sourced, Unknown, firm, words
+from preflight.launch.field import Field, Sourced, Unknown, firm, whole, words
 from preflight.launch.launcher import Launcher
 from preflight.launch.launchers.torchrun import arguments
 from preflight.launch.plan import Plan, fail
@@ -74,7 +74,7 @@ def read_fabric(reader: Reader, given: tuple[Word, ...], wrapper: tuple[str, ...
 
     devices = parsed.options.get("devices")
     processes: Field[int] = None
-    if devices is not None and devices.plain.isascii() and devices.plain.isdigit():
+    if devices is not None and whole(devices.plain) is not None:
         processes = number("devices")
     elif devices is not None:  # "auto", or a list of them
         processes = Unknown(reader.marks.spelled(devices.text), reader.where.file, devices.line)

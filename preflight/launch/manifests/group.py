@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from preflight.launch.field import Field, Sourced
+from preflight.launch.field import Field, Sourced, whole
 from preflight.launch.text.located import Located
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "nvidia.com/vgpu")
@@ -35,9 +35,9 @@ class Group:
             for name in GPU_RESOURCES:
                 for part in ("limits", "requests"):
                     held = container.get("resources", part, name)
-                    text = str(held.value) if held else ""
-                    if held and found is None and text.isascii() and text.isdigit() and len(text) < 6:
-                        found = Sourced(int(text), file, held.line)
+                    count = whole(str(held.value)) if held else None
+                    if held and found is None and count is not None:
+                        found = Sourced(count, file, held.line)
         return found
 
 
@@ -45,9 +45,7 @@ def number(held: Located | None, file: str, default: int | None = None) -> Field
     """A count of a manifest; `default` is what Kubernetes takes where it is absent."""
     if held is None or held.value is None:
         return None if default is None else Sourced(default, file, 1, "tool")
-    value = held.value
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 9:
-        value = int(value)
+    value = whole(held.value) if isinstance(held.value, str) else held.value
     return Sourced(value, file, held.line) if isinstance(value, int) and not isinstance(value, bool) else None
 
 

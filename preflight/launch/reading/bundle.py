@@ -104,9 +104,8 @@ def read_file(name: str) -> str:
             raise UsageError(said("{name!r} is not a file that can be read", name))
         with open(name, "rb") as stream:
             data = stream.read(FILE_LIMIT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(said("{name!r} cannot be read: {reason}", name, reason)) from None
+    except OSError as error:
+        raise UsageError(said("{name!r} cannot be read: {reason}", name, error.strerror)) from None
     if len(data) > FILE_LIMIT_BYTES:
         raise UsageError(said("{name!r} has more than {FILE_LIMIT_BYTES} MiB", name, FILE_LIMIT_BYTES >> 20))
     if b"\0" in data:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from preflight.launch.field import Sourced, value_of
+from preflight.launch.field import Sourced, value_of, whole
 from preflight.launch.plan import Plan
 from preflight.launch.reading.bundle import Bundle, beside, resolved
 from preflight.launch.slips.source import parsed
@@ -92,6 +92,5 @@ def _number(node: ast.expr | None) -> int | None:
     if isinstance(node, ast.List):
         return len(node.elts) or None
     value = _constant(node)
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
+    value = whole(value) if isinstance(value, str) else value
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -68,6 +68,7 @@ GROUP_RULES = (*ranks.GROUP_RULES, *agreement.GROUP_RULES, *addresses.GROUP_RULE
 SCRIPT_RULES = (
     scripts.script_problems,
     remote.variables_go_along,
+    remote.steps_take_variables_along,
     order.nodes_start_side_by_side,
     order.every_node_is_logged_in_to,
     order.every_named_host_is_a_node,

@@ -78,7 +78,7 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
                 name,
                 taken,
                 len(where),
-                ", ".join(f"{w.file}:{w.line}" for w in where[:6]),
+                ", ".join(list(dict.fromkeys(f"{w.file}:{w.line}" for w in where))[:6]),
             )
             own = next(open_ranks, None)
             fix = said("{name}: {own}", name, own) if own is not None else said("give each file its own {name}", name)

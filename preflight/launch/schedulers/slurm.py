@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding, Where
@@ -11,7 +10,6 @@ from preflight.launch.field import Sourced, firm, value_of
 from preflight.launch.launchers.mpirun import command as mpirun
 from preflight.launch.launchers.slurm import SRUN, gpus_of_node, listed_nodes, tasks_of_node
 from preflight.launch.plan import Plan, Slurm, fail, warn
-from preflight.launch.text.marks import is_known
 from preflight.launch.text.programs import argument_number
 from preflight.said import joined, said
 
@@ -370,31 +368,7 @@ def servers_fit(plan: Plan) -> Iterable[Finding]:
     yield fail("processes_match_devices", message, plan.where, nodes.where, gpus.where)
 
 
-# What a job is steered by, and a step without --export=ALL does not get.
-STEERING = re.compile(r"(MASTER_(ADDR|PORT)|RANK|WORLD_SIZE)|(NCCL|GLOO|TORCH\w*|FI|UCX|HF|CUDA)_\w+|LD_LIBRARY_PATH")
-
-
-def steps_take_variables_along(plan: Plan) -> Iterable[Finding]:
-    """srun --export=NAME hands on these names alone: with ALL in front it adds them to all others."""
-    given = [word.partition("=") for word in plan.wrapper if word.startswith("--export=")] if plan.slurm else []
-    handed = [part.partition("=")[0] for part in given[-1][2].split(",")] if given else ["ALL"]
-    if "ALL" in handed or not all(map(is_known, handed)):
-        return
-    lost = {name: held for name, held in plan.environment.items() if STEERING.fullmatch(name) and name not in handed}
-    if not lost:
-        return
-    meeting = any(name.startswith("MASTER_") for name in lost) and not plan.rendezvous_id
-    names, word = ", ".join(lost), "=".join((given[-1][0], given[-1][2]))
-    message = said("{word}: the tasks of srun do not get {names}, which the script exports", word, names)
-    where = (held.where for held in lost.values() if held is not None)
-    tell = fail if meeting and ("bash" in plan.wraps or plan.launcher is SRUN) else warn
-    yield tell(
-        "variables_are_exported", message, plan.where, *where, fix=word.replace("=", "=ALL,", 1).replace(",NONE", "")
-    )
-
-
 PLAN_RULES = (
-    steps_take_variables_along,
     tasks_are_counted_once,
     tasks_see_their_gpus,
     slurm_nodes_fit,

@@ -41,6 +41,7 @@ ASKS_FILE = re.compile(
 LOCATED = re.compile(r"[$(`\s]*(?:which|command -v|type -[pP])\s+([\w.+-]+)[)`\s]*")
 COUNTED = re.compile(r"\$\(\(\s*(?:(\w+)\s*\+\+|\+\+\s*(\w+))\s*\)\)")
 UNDERSCORED = re.compile(r"(?<!\\)\$_\w+")  # which the grammar takes for plain letters in ${NAME:-$_default}
+POSITIONAL = re.compile(r"(?<!\\)\$\d")  # and in the text of a here-document
 SEQUENCE = re.compile(r"seq\s+(?:(\d{1,5})\s+)?(\d{1,5})")
 TEXTS = ("string_content", "heredoc_content")
 BRACES = re.compile(r"\{(\d{1,5})\.\.(\d{1,5})\}")
@@ -206,8 +207,8 @@ class Scope:
             return [str(len(lines))]
         return lines[:1] if asked["first"] else lines
 
-    def _unknown(self, node: Any, *, hidden: str = "") -> str:
-        expression = self.marks.spelled(source(node))
+    def _unknown(self, node: Any, *, hidden: str = "", within: str = "") -> str:
+        expression = self.marks.spelled(within or source(node))
         return self.marks.unknown(
             expression[:400],
             self.line(node),
@@ -230,6 +231,8 @@ class Scope:
 
         def literal(first: int, last: int) -> str:
             text = raw[first:last].decode("utf-8", "replace")
+            if node.type == "heredoc_body":
+                text = POSITIONAL.sub(lambda found: self._argument(found[0], node), text)
             line = self.line(node) + raw.count(b"\n", 0, first)
             return unquoted(lined(text, line) if is_mixed else text)
 
@@ -295,6 +298,11 @@ class Scope:
         if self.arguments is not None and name.isascii() and name.isdigit() and all(map(is_known, self.arguments)):
             return ["" if name != "0" else self._unknown(node)]
         return [self._unknown(node, hidden=name if name in self.variables else "")]
+
+    def _argument(self, written: str, node: Any) -> str:
+        """What an argument of the script is that stands in a longer text."""
+        given, place = self.arguments or (), int(written[1:])
+        return given[place - 1] if 0 < place <= len(given) else self._unknown(node, within=written)
 
     def _expansion(self, node: Any, depth: int) -> list[str]:
         """``${...}``: a default, an array, a length, a pattern cut off; the rest is unknown."""

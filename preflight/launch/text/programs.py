@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from preflight.judge.ledger.findings import Finding, Where
+from preflight.launch.field import whole
 from preflight.launch.plan import fail
 from preflight.launch.text.marks import Marks
 from preflight.launch.text.shell import Command
@@ -19,8 +20,8 @@ def argument_number(words: list[str], *names: str) -> int | None:
             equals and option.rpartition(".")[2] in names
         ):
             text = value if equals else words[place + 1] if place + 1 < len(words) else ""
-            if text.isascii() and text.isdigit() and len(text) < 7:
-                return int(text)
+            if (number := whole(text)) is not None:
+                return number
     return None
 
 

@@ -237,3 +237,78 @@ def test_documents_are_those_of_kubernetes():
     validate = pytest.importorskip("kubernetes_validate").validate
     for document in made("Job").documents:
         validate(document, "1.31", strict=True)
+
+
+SCHEDULED = """
+kind: List
+items:
+- apiVersion: v1
+  kind: Service
+  metadata: {name: door}
+  spec:
+    type: NodePort
+    clusterIP: 10.1.2.3
+    selector: {app: nightly}
+    ports: [{port: 29500, nodePort: 31000}]
+- {apiVersion: v1, kind: Secret, metadata: {name: keys}, stringData: {TOKEN: x}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {A: "1"}}
+- apiVersion: batch/v1
+  kind: CronJob
+  metadata: {name: nightly, labels: {team: a}}
+  spec:
+    schedule: "0 1 * * *"
+    jobTemplate:
+      metadata: {annotations: {note: b}, name: inner}
+      spec:
+        backoffLimitPerIndex: 1
+        maxFailedIndexes: 2
+        podReplacementPolicy: Failed
+        podFailurePolicy: {rules: []}
+        completions: 2
+        parallelism: 2
+        completionMode: Indexed
+        template:
+          metadata: {labels: {app: nightly}}
+          spec:
+            subdomain: door
+            affinity: {podAntiAffinity: {required: [{labelSelector: {matchLabels: {app: nightly, other: x}}}]}}
+            containers:
+            - name: train
+              image: x
+              command: [torchrun, --nnodes=2, --master_addr=nightly-0.door, t.py]
+              startupProbe: {exec: {command: ["true"]}}
+              readinessProbe: {exec: {command: ["true"]}}
+              lifecycle: {preStop: {exec: {command: ["true"]}}}
+              env:
+              - {name: T, valueFrom: {secretKeyRef: {name: keys, key: TOKEN}}}
+              - {name: A, valueFrom: {configMapKeyRef: {name: settings, key: A}}}
+              - {name: B, valueFrom: {configMapKeyRef: {name: of-others, key: B}}}
+              envFrom: [{secretRef: {name: keys}}]
+            volumes:
+            - {name: keys, secret: {secretName: keys}}
+            - {name: settings, configMap: {name: settings}}
+"""
+
+
+def test_a_job_of_a_schedule_takes_along_all_that_it_refers_to():
+    """One Job of now, with copies of the Secret, ConfigMap and Service beside it; what others own stays as it is."""
+    found = made("", SCHEDULED)
+    names = {document["kind"]: document["metadata"]["name"] for document in found.documents}
+    assert {"Job": "nightly-rehearsal", "Secret": "keys-rehearsal"}.items() <= names.items()
+    (service,) = [document for document in found.documents if document["kind"] == "Service"]
+    assert service["spec"] == {"type": "NodePort", "selector": {"app": "nightly-rehearsal"}, "ports": [{"port": 29500}]}
+    job = job_in(found, "Job")
+    assert (job["metadata"]["labels"], job["metadata"]["annotations"]) == ({"team": "a"}, {"note": "b"})
+    assert {"completions", "parallelism", "completionMode", "backoffLimit"} <= set(job["spec"])
+    assert not any(key.startswith(("podFailure", "maxFailed", "podReplacement")) for key in job["spec"])
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert not any("Probe" in key or key == "lifecycle" for key in container)
+    referred = [next(iter(entry["valueFrom"].values()))["name"] for entry in container["env"] if "valueFrom" in entry]
+    assert referred == ["keys-rehearsal", "settings-rehearsal", "of-others"]
+
+
+def test_a_name_is_made_for_a_job_that_leaves_its_own_to_the_cluster():
+    """From the beginning that it gives; names stay short enough for those of pods, and end in a letter."""
+    text = JOB.replace("kind: Job\nmetadata: {name: llama", "kind: Job\nmetadata: {generateName: llama-")
+    assert job_in(made("Job", text), "Job")["metadata"]["name"] == "llama-rehearsal"
+    assert new("a" * 44 + "-.b") == "a" * 44 + "-rehearsal"

@@ -21,6 +21,7 @@ from tests.launch.samples import HOSTFILE, config, exports, failed, judged, pair
 
 SHARED = Path(__file__).parents[4] / "shared"
 FIELD, GUIDES = SHARED / "field-data", SHARED / "guides"
+with_guides = pytest.mark.skipif(not GUIDES.exists(), reason="the guides are not here")
 # The files whose line in INDEX.tsv names a mistake, and the rule that finds it.
 MISTAKES = {
     "examples__config_yaml_templates__multi_node.yaml": "master_address_is_an_address",
@@ -59,12 +60,10 @@ def test_all_files_of_the_field_at_once():
 
 def guide(name, start, end):
     """A piece of a guide, between two of its lines."""
-    path = GUIDES / name
-    if not path.exists():
-        pytest.skip("the guides are not here")
-    return path.read_text().partition(start)[2].partition(end)[0]
+    return (GUIDES / name).read_text().partition(start)[2].partition(end)[0]
 
 
+@with_guides
 def test_the_guide_of_accelerate():
     """As printed it is full of placeholders; filled in it is silent, with one rank twice it fails."""
     text = guide("amphion-accelerate.txt", "配置文件(default_config.yaml)\n", "启动命令")
@@ -81,6 +80,7 @@ def test_the_guide_of_accelerate():
     assert failed({"n0.yaml": text, "n1.yaml": text}) == ["ranks_are_distinct"]
 
 
+@with_guides
 def test_the_guide_of_torchrun():
     """$RANDOM as rdzv_id comes out different on each node; $head_node_ip, which is set nowhere, is told."""
     text = guide("sana-torchrun.txt", "典型的双节点训练启动命令示例:\n", "参数详解")
@@ -91,6 +91,7 @@ def test_the_guide_of_torchrun():
     assert rules({"n.sh": text.replace("$job_name", "c")}) == []
 
 
+@with_guides
 def test_the_guide_of_variables():
     """WORLD_SIZE as the number of machines is told; a rank twice fails."""
     text = guide("minimind-env.txt", "主节点(机器0)配置:\n", "从节点").replace("<主节点IP>", "10.0.0.1")
@@ -99,6 +100,7 @@ def test_the_guide_of_variables():
     assert failed({"n0.sh": text, "n1.sh": text}) == ["ranks_are_distinct"]
 
 
+@with_guides
 def test_the_guide_of_deepspeed():
     """Printed without indentation it is refused; four files of four ranks are right, three are not."""
     text = guide("diffsynth-accelerate-deepspeed.txt", "YAML 配置文件示例:\n", "在多机多卡分布式训练中")

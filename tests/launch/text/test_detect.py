@@ -50,6 +50,23 @@ def test_a_file_without_a_telling_name_is_known_by_its_content(name, text, kind)
     assert kind_of(name, text) == kind
 
 
+@pytest.mark.parametrize(
+    ("kind", "endings"),
+    [
+        ("shell", ".sh .bash .zsh .cmd .slurm .sbatch .job .batch .run"),
+        ("yaml", ".yaml .yml .yaml-template .yml-template .yaml.template .yaml.tmpl .yml.j2 .yaml.j2 .tpl"),
+        ("other", ".py .md .ipynb .toml .rst .html .tf .hcl"),
+        ("json", ".json"),
+    ],
+)
+def test_the_end_of_a_name_tells_the_kind(kind, endings):
+    """Whatever it holds, in letters of any size; a name that is the end alone, or has it elsewhere, tells nothing."""
+    held = exports() if kind == "other" else "NCCL_DEBUG=INFO\n"
+    for ending in endings.split():
+        assert kind_of(f"a{ending}", held) == kind_of(f"A{ending.upper()}", held) == kind, ending
+        assert kind_of(f"a{ending}.old", held) == ("shell" if kind == "other" else "variables"), ending
+
+
 def test_templates_and_what_only_looks_like_one():
     """Helm and Jinja are; docker's --format and a comment are not."""
     assert template_line("a\nb: {{ .Values.x }}\n") == 2

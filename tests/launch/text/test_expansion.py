@@ -72,6 +72,8 @@ def test_ranges_become_a_word_each(text, expected):
         ("_b=n1; _p=1; run ${A:-$_b} ${A:-$_b:29500} ${A:-$_b$_p}", ["n1", "n1:29500", "n11"]),
         ('A="\n  --a 1 \\\n  --b 2\n"; run $A', ["--a", "1", "--b", "2"]),
         ("A=$(cat <<E\nx $B\nE\n); run $A", ["x", "$B"]),
+        ("A=$(cat <<E\n--rank=$1 $2\nE\n); run $A", ["--rank=$1", "$2"]),
+        ("A=$(cat <<E\n--rank=$1 $3\nE\n); set -- a b; A=$(cat <<E\n--rank=$1 $3\nE\n); run $A", ["--rank=a", "$3"]),
         ("read -r -d '' A <<'E'\nx y\nE\nrun $A", ["x", "y"]),
         ('set -- a b; run $1 $# $3 "$@"', ["a", "2", "a", "b"]),
     ],

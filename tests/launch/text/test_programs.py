@@ -19,7 +19,7 @@ from tests.launch.text.scripts import commands
         (["--num_nodes"], None),
         (["--num_nodes", "-1"], None),
         (["--num_nodes", "two"], None),
-        (["--num_nodes", "1234567"], None),
+        (["--num_nodes", "1234567890"], None),
         (["--num_nodes", "\u0662"], None),
         (["--num_nodes=auto", "--num_nodes=3"], 3),
         (["--max_num_nodes=2"], None),

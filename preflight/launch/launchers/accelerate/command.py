@@ -11,7 +11,7 @@ from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.job import on_each_node
 from preflight.launch.launcher import Launcher
 from preflight.launch.launchers.accelerate import schema
-from preflight.launch.launchers.accelerate.file import NUMBERS
+from preflight.launch.launchers.accelerate.file import NUMBERS, SAGEMAKER
 from preflight.launch.launchers.accelerate.rules import (
     RULES,
     configs_are_there,
@@ -147,6 +147,8 @@ def _plan(
     kind = firm(settings.get("distributed_type"))
     nodes = setting("num_machines", 1)
     world = setting("num_processes", 1 if kind == "NO" and has_config else None)
+    if firm(settings.get("compute_environment")) == SAGEMAKER:
+        nodes = world = None  # which SageMaker starts by itself: accelerate hands it the program
     every = {**settings, **given}
     precision = setting("mixed_precision")
     return Plan(

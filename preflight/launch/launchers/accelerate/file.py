@@ -47,6 +47,9 @@ TYPES = frozenset(
     )
 )
 
+SAGEMAKER = "AMAZON_SAGEMAKER"
+KINDS = TYPES | {"DATA_PARALLEL", "MODEL_PARALLEL"}  # the last two are SageMaker's
+
 
 def read_config(document: Located, file: str) -> tuple[dict[str, Field[Any]], list[Finding]]:
     """The settings of a YAML file, sections flattened ("deepspeed_config.zero_stage"), and what is wrong with them."""
@@ -62,7 +65,7 @@ def read_config(document: Located, file: str) -> tuple[dict[str, Field[Any]], li
         if key in moved:
             continue
         if key not in KEYS:
-            if str(document.mapping().get("compute_environment", held).value) != "AMAZON_SAGEMAKER":
+            if str(document.mapping().get("compute_environment", held).value) != SAGEMAKER:
                 problems.append(_unknown_key(document, key, where))
         elif key in SECTIONS:
             for name, inner in held.items():
@@ -88,7 +91,7 @@ def _flattened(document: Located) -> dict[str, list[tuple[str, Located]]]:
 
 def _lost_indentation(section: str, inner: list[tuple[str, Located]], file: str) -> Finding:
     first, last = inner[0][1].line, inner[-1][1].line
-    lines = said("lines {first} to {last}", first, last) if last > first else said("line {first}", first)
+    lines = said("lines {first} to {last}", first, last)
     message = said(
         "{section} is empty, and {lines} below it have lost their indentation: accelerate refuses the file",
         section,
@@ -151,7 +154,7 @@ def _typed(key: str, held: Located, where: Where, problems: list[Finding]) -> Fi
             word,
         )
         problems.append(fail("yaml_values_are_as_meant", message, where, fix=f"distributed_type: '{word}'"))
-    elif key == "distributed_type" and isinstance(value, str) and value not in TYPES and "$" not in value:
+    elif key == "distributed_type" and isinstance(value, str) and value not in KINDS and "$" not in value:
         close = difflib.get_close_matches(value.upper(), TYPES, 1, 0.6)
         hint = f"distributed_type: {close[0]}" if close else said("One of {TYPES}.", ", ".join(sorted(TYPES)))
         problems.append(

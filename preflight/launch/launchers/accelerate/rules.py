@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.field import Sourced, firm, value_of
+from preflight.launch.launchers.accelerate.file import SAGEMAKER
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.said import joined, said
 
@@ -98,7 +99,7 @@ def machines_are_counted(plan: Plan) -> Iterable[Finding]:
 def processes_are_given(plan: Plan) -> Iterable[Finding]:
     """accelerate refuses to start over a file without num_processes, unless the command line names them."""
     is_command = plan.command and "config_file" in plan.settings and not plan.is_opaque
-    if is_command and plan.world_size is None and plan.setting("compute_environment") != "AMAZON_SAGEMAKER":
+    if is_command and plan.world_size is None and plan.setting("compute_environment") != SAGEMAKER:
         message = "neither the configuration nor the command line has num_processes: accelerate refuses to start"
         yield fail("num_processes_is_given", message, plan.where, fix="--num_processes <all processes of all machines>")
 

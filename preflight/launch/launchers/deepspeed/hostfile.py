@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding, Where
 from preflight.launch.address import is_loopback, wrong_with
-from preflight.launch.field import Sourced, value_of
+from preflight.launch.field import Sourced, value_of, whole
 from preflight.launch.plan import Hostfile, HostLine, LaunchFiles, Plan, fail, warn
 from preflight.said import said
 
@@ -99,7 +99,7 @@ def chosen(
     wanted: dict[str, list[int]] = {}
     for piece in (include or exclude or "").split("@"):
         name, colon, slots = piece.partition(":")
-        numbers = [int(slot) for slot in slots.split(",") if slot.isascii() and slot.isdigit() and len(slot) < 6]
+        numbers = [number for slot in slots.split(",") if (number := whole(slot)) is not None]
         if name and name not in hosts:
             message = said(
                 "{name} of --{include} is not in {file}", name, "include" if include else "exclude", hostfile.file

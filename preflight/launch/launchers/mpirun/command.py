@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 
-from preflight.launch.field import Field, Sourced, Unknown, firm, words
+from preflight.launch.field import Field, Sourced, Unknown, firm, whole, words
 from preflight.launch.job import ALL_RANKS, Job, Process, shared_variables
 from preflight.launch.launcher import Launcher
 from preflight.launch.launchers.mpirun.options import COUNT, EACH, HOSTFILES, PROGRAMS, Given, counts, parse
@@ -167,8 +167,7 @@ def tasks_of_node(plan: Plan) -> Field[int]:
 
 
 def _count(word: Word | None) -> int | None:
-    is_one = word is not None and word.plain.isascii() and word.plain.isdigit() and len(word.plain) < 6
-    return int(word.plain) if word is not None and is_one else None
+    return whole(word.plain) if word is not None else None
 
 
 def write(layout: Layout) -> dict[str, str]:

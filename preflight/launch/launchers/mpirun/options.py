@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from preflight.judge.ledger.findings import Finding
-from preflight.launch.field import Field, Sourced, value_of, words
+from preflight.launch.field import Field, Sourced, value_of, whole, words
 from preflight.launch.plan import Hostfile, fail
 from preflight.launch.text.options import Reader, product
 from preflight.launch.text.shell import Word
@@ -153,7 +153,7 @@ def _listed(reader: Reader, word: Word | None) -> dict[str, int | None]:
     for piece in found.value.split(","):
         name, _, slots = piece.partition(":")
         if name:
-            count = int(slots) if slots.isascii() and slots.isdigit() and len(slots) < 6 else None
+            count = whole(slots)
             # Without slots a host has one for each time it is listed.
             again = (hosts[name] or 1) + 1 if name in hosts else None
             hosts[name] = again if count is None else count

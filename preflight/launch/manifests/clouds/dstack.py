@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.launch.field import firm
+from preflight.launch.field import firm, whole
 from preflight.launch.manifests import pods
 from preflight.launch.manifests.clouds.task import by_bash, group_of_nodes
 from preflight.launch.manifests.group import number, variable
@@ -49,4 +49,5 @@ def _gpus_of_dstack(document: Located) -> Located | None:
     if count is not None and isinstance(count.value, int):
         return Located(count.value, count.line, str(count.value))
     last = str(held.value).rpartition(":")[2] if isinstance(held.value, str) else ""
-    return Located(int(last), held.line, last) if last.isascii() and last.isdigit() and len(last) < 4 else None
+    number = whole(last)
+    return Located(number, held.line, last) if number is not None else None
