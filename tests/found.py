@@ -4,15 +4,17 @@ Of each finding about a launch file, alone, beside the facts of nodes, or broken
 lines it points at, the nodes, the values of its sentence and of its fix, and what it would edit; of each start all its
 fields. Of each log: the causes, their lines, ranks and nodes. Of each broken cluster: the verdicts, the values and the
 commands that an operator is given. Of each rehearsal that went wrong: the causes, their nodes, lines and names. Of each
-fact that is missing or another one: which checks speak of it. No wording stands there, so a better sentence changes
-nothing, and a wrong number, line, rank, edit or command does. The case of the same name in tests/data/launch/ or
-tests/diagnose/logs/, or the rows of the check in tests/checks/, say whether a line is right.
+fact that is missing or another one: which checks speak of it. Of the options, of jobs that are started and of what is
+measured: what tests/job/*/listed.py say. No wording stands there, so a better sentence changes nothing, and a wrong
+number, line, rank, edit or command does. The case of the same name in tests/data/launch/ or tests/diagnose/logs/, or
+the rows of the check in tests/checks/, say whether a line is right.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -236,6 +238,27 @@ def of_planted_facts() -> Sections:
     return planted.sections()
 
 
+def of_options() -> Sections:
+    """Every option, what values become, and what launch files add."""
+    from tests.job.options import listed  # these have our `values`
+
+    return listed.sections()
+
+
+def of_starting() -> Sections:
+    """Which reports of ranks are taken, where ranks are placed, and who is to blame for a job that failed."""
+    from tests.job.start import listed
+
+    return listed.sections()
+
+
+def of_measuring() -> Sections:
+    """What links should give, what is slow, and what a benchmark or a training becomes in the report."""
+    from tests.job.measure import listed
+
+    return listed.sections()
+
+
 def as_judged(finding: Finding) -> Iterator[str]:
     """Verdict, nodes and values; for each node the command for now and the one that lasts, without mere remarks."""
     yield " ".join([str(finding.verdict), *of_nodes(finding), *values(finding.message)])
@@ -291,9 +314,12 @@ TABLES: dict[str, Callable[[], Sections]] = {
     "launch": of_launch_cases,
     "lines": of_lines,
     "logs": of_logs,
+    "measured": of_measuring,
     "nodes": of_cases_on_nodes,
+    "options": of_options,
     "planted": of_planted_facts,
     "rehearsals": of_rehearsals,
+    "started": of_starting,
     "starts": of_starts,
 }
 
@@ -305,9 +331,11 @@ def listed(name: str) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    """Write all of it."""
+    """Write all of it, or the tables that are named."""
     FOLDER.mkdir(exist_ok=True)
     for name, table in TABLES.items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         held = ((head, "\n".join(part())) for head, part in table().items())
         text = "".join(f"##### {head}\n{lines}\n" for head, lines in held)
         (FOLDER / f"{name}.txt").write_text(text, encoding="utf-8", newline="\n")
