@@ -238,9 +238,16 @@ def of_planted_facts() -> Sections:
     return planted.sections()
 
 
+def of_asking() -> Sections:
+    """What every node is asked for its facts and connections, within which time, and what it gives."""
+    from tests.job.collect import listed  # these have our `values`
+
+    return listed.sections()
+
+
 def of_options() -> Sections:
     """Every option, what values become, and what launch files add."""
-    from tests.job.options import listed  # these have our `values`
+    from tests.job.options import listed
 
     return listed.sections()
 
@@ -309,6 +316,7 @@ def numbers(ranks: Iterable[int]) -> str:
 
 
 TABLES: dict[str, Callable[[], Sections]] = {
+    "asked": of_asking,
     "clusters": of_broken_clusters,
     "faults": of_faults,
     "launch": of_launch_cases,

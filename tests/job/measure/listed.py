@@ -40,7 +40,7 @@ def figures(value: Any) -> str:
         fields = value.__struct_fields__ if isinstance(value, msgspec.Struct) else value.__dataclass_fields__
         return f"({' '.join(f'{name}={figures(getattr(value, name))}' for name in fields)})"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {figures(held)}' for key, held in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {figures(held)}' for key, held in sorted(value.items(), key=str))}}}"
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(figures, value))}]"
     return " ".join(found.values(value)) if isinstance(value, str) and " " in value else str(value)
