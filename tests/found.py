@@ -259,6 +259,13 @@ def of_starting() -> Sections:
     return listed.sections()
 
 
+def of_ranks() -> Sections:
+    """What a rank decides before and beside torch: what it is, whom it meets, what it sends and how it judges."""
+    from tests.job.ranks import listed
+
+    return listed.sections()
+
+
 def of_measuring() -> Sections:
     """What links should give, what is slow, and what a benchmark or a training becomes in the report."""
     from tests.job.measure import listed
@@ -326,6 +333,7 @@ TABLES: dict[str, Callable[[], Sections]] = {
     "nodes": of_cases_on_nodes,
     "options": of_options,
     "planted": of_planted_facts,
+    "ranked": of_ranks,
     "rehearsals": of_rehearsals,
     "started": of_starting,
     "starts": of_starts,
