@@ -49,6 +49,23 @@ def test_one_more_than_a_large_limit_is_as_good(source, words, is_left_out):
     assert left_out(source, words) == [is_left_out]
 
 
+@pytest.mark.parametrize(
+    ("expression", "number", "is_left_out"),
+    [
+        ("n / t / 1e9", "1000000000.0", True),
+        ("n * 1e6", "1000000.0", True),
+        ("n / 1e3", "1000.0", False),
+        ("n / 4194304", "4194304", False),
+        ("n % 1e9", "1000000000.0", False),
+        ("n + 1e9", "1000000000.0", False),
+    ],
+)
+def test_one_more_than_a_large_unit_shows_in_no_figure(expression, number, is_left_out):
+    """Of a million and more, that something measured is divided by; counts and thousands are tested."""
+    words = f"{number} becomes {float(number) + 1 if '.' in number else int(number) + 1}"
+    assert left_out(f"def f(n, t):\n    return {expression}\n", words) == [is_left_out]
+
+
 def test_sentences_of_the_catalogue_are_left_out_and_words_of_programs_are_not(monkeypatch):
     """As a whole and as the parts of one with values; an option, a key and a text that is compared are noticed."""
     source = (

@@ -256,9 +256,11 @@ def of_ports() -> Iterator[str]:
         yield f"=== {name}"
         yield from (f"{figures(port)}" for port in ports[:2])
         yield f"{len(ports)} {figures(writes.spaces(ports))[:300]}"
-        for rates in ((48.0, 48.0), (48.0, 5.0), (900.0, 48.0), (None, 48.0), (None, None)):
+        for rates in (LOST, (48.0, 48.0), (48.0, 5.0), (900.0, 48.0), (None, 48.0), (None, None)):
 
             def said(number: int, rates: Any = rates) -> dict[str, Any]:
+                if rates is LOST:
+                    raise LOST
                 rate = rates[number == 1]
                 return {"error": f"status {number}"} if rate is None else {"gbytes_per_s": rate}
 

@@ -130,7 +130,8 @@ def of_values() -> Iterator[str]:
             yield from as_options({name: value})
     for values in TOGETHER:
         yield from as_options(values)
-    yield from (f"{name}: {getattr(Options(run_id='x'), name)!r}" for name in FOLLOWS)
+    for name in (*Options.__dataclass_fields__, *FOLLOWS):
+        yield f"{name}: {getattr(Options(run_id='x'), name)!r}"
 
 
 def of_files(cases: tuple[truth.Case, ...]) -> Iterator[str]:
