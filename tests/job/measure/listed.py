@@ -28,6 +28,29 @@ from tests.diagnose import test_logs
 from tests.job.measure import test_bench, test_expected, test_links, test_nccl_log, test_rails, test_training
 from tests.job.measure.played import job_of
 
+# What NCCL writes in one line, in the forms of several versions.
+LINES = (
+    *("2 coll channels, 2 p2p channels", "2 coll channels, 0 collnet channels, 16 nvls channels, 2 p2p channels"),
+    *("comm 0x1 rank 0 MNNVL 1 cliqueId 7 cliqueSize 8", "MNNVL 0 cliqueId 7 cliqueSize 8", "MNNVL 1"),
+    *(
+        "Assigned NET plugin IB to comm",
+        "Using network AWS Libfabric",
+        "NET/IB : Using [0]mlx5_0_dma:1/IB [RO]; OOB eth0",
+    ),
+    *("NET/IB : Using [0]mlx5_0:1:2:3/IB [1]mlx5_1:1/RoCE ; OOB eth0", "NET/Socket : Using [0]eth0:10.0.0.1<0>"),
+    *("NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'", "NET/IB : GPU Direct RDMA Disabled for HCA 1 'mlx5_1'"),
+    *("Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM", "Channel 00 : 0[0] -> 1[1] via direct shared memory"),
+    *("Ring 01 : 0[0] -> 1[1] [send] via NET/IB/3/GDRDMA/Shared comm 0x1 nRanks 02", "use ring PXN 1 GDR 1"),
+    *("CollNet 00/0 : 0[0] [send] via COLLNET/SHARP/0/GDRDMA", "NVLS multicast support is available on dev 0"),
+    *("NVLS multicast support is not available on dev 0", "Bind failed. Proceeding without NVLS support."),
+    *("NET/Plugin: Could not find: libnccl-net.so.", "NET/Plugin : Failed to find ncclNetPlugin_v9 symbol."),
+    *(
+        "External network plugin x is old",
+        "AllReduce: 8 Bytes -> Algo 1 proto 2",
+        "9 Bytes -> Algo RING proto LL",
+    ),
+    *("Broadcast: 8 Bytes -> Algo 6 proto 9", "Odd: 8 Bytes -> Algo NVLS proto SIMPLE"),
+)
 ALGORITHMS = ("", "RING SIMPLE", "TREE LL", "NVLS SIMPLE", "NVLS_TREE SIMPLE", "COLLNET_DIRECT SIMPLE", "PAT LL")
 OPERATIONS = ("all_reduce", "broadcast", "sendrecv", "all_to_all", "gather")
 
@@ -178,13 +201,14 @@ def of_rails() -> Iterator[str]:
 def of_logs() -> Iterator[str]:
     """NCCL's logs of the tests, and what they say that it used."""
     usual = NcclUse()
-    every = {name: log for name, (_, log) in test_logs.logs().items()}
+    lines_of = [f"n1:1:2 [0] NCCL INFO {line}" for line in LINES]
+    every = {line: [one] for line, one in zip(LINES, lines_of, strict=True)} | {"all": lines_of}
+    every |= {"warned": ["n1:1:2 [0] x:1 NCCL WARN NET/OFI no provider", *lines_of]}
+    every |= {name: log for name, (_, log) in test_logs.logs().items()}
     every |= {"new": test_nccl_log.NEW.splitlines(), "sockets": test_nccl_log.SOCKETS.splitlines()}
     for name, log in every.items():
         use = parse_nccl_log(log)
-        told = [
-            f"{one}={figures(held)}" for one, held in dataclasses.asdict(use).items() if held != getattr(usual, one)
-        ]
+        told = [f"{one}={held!r}" for one, held in dataclasses.asdict(use).items() if held != getattr(usual, one)]
         if told:
             yield f"{name}: {' '.join(told)}"
     used = [transport(rank, "n1", algorithms=held) for rank, held in enumerate(({"all_reduce": "a"}, {"": "b"}, {}))]
@@ -224,7 +248,8 @@ def of_benches() -> Iterator[str]:
         for field in section.__struct_fields__:
             if held := getattr(section, field):
                 yield f"{field}: {figures(held)[:1500]}"
-        yield f"ended {' '.join(ends)}; asked {figures(started)[:1500]}"
+        quickly = [name for name, end in ends.items() if 0 <= end.seconds < 60]
+        yield f"ended {' '.join(quickly)}; asked {figures(started)[:1500]}"
         yield f"said {' / '.join(' '.join(found.values(line)) for line in heard)[:400]}"
     for backend, nodes, kind, seconds in itertools.product(
         ("gloo", "nccl"), (1, 2), ("all", "intra", "rails"), (20, 60, 600)
@@ -245,6 +270,12 @@ def of_scopes() -> Iterator[str]:
             except NotMeasured as error:
                 told = f"not: {' '.join(found.values(error.args[0]))}"
             yield f"{kind} {nodes}x{ranks}: {told}"
+    for run in (
+        healthy(1),
+        roce(1),
+        healthy(1).broken("node1", "limits", nofile_soft=7, memlock_soft_bytes="unlimited"),
+    ):
+        yield f"limits {whole.limits_of(run.cluster.first)}"
 
 
 def of_trainings() -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -152,7 +153,22 @@ def of_files(cases: tuple[truth.Case, ...]) -> Iterator[str]:
             yield " ".join(filter(None, [*told, *found.values(started_by(read))]))
 
 
+def of_logins(cases: tuple[truth.Case, ...]) -> Iterator[str]:
+    """Which programs log in for each launch file, and which variables they take for set."""
+    for case in cases:
+        with suppress(UsageError):
+            told = called(Options(files=read_texts(case.texts)))
+            if any(told.values()):
+                yield f"{case.source}: {case.name}: {told}"
+
+
 def sections() -> found.Sections:
     """Everything."""
-    cases = tuple(case for case in truth.cases() if crc32(case.name.encode()) % EACH == 0)
-    return {"verbs": of_verbs, "values": of_values, "files": partial(of_files, cases)}
+    every = tuple(truth.cases())
+    cases = tuple(case for case in every if crc32(case.name.encode()) % EACH == 0)
+    return {
+        "verbs": of_verbs,
+        "values": of_values,
+        "files": partial(of_files, cases),
+        "logins": partial(of_logins, every),
+    }
