@@ -15,6 +15,7 @@ from preflight.facts.value import Missing
 from preflight.job.measure import bench, devices, drill, links, mesh, rails, rendezvous, scope, slow, streams, training
 from preflight.job.measure.expected import Use, expected, within
 from preflight.job.measure.nccl_log import NcclUse, algorithm_of, parse_nccl_log
+from preflight.job.measure.rehearsal import whole as rehearsed
 from preflight.job.options.options import Options
 from preflight.job.options.sweep import Sweep
 from preflight.launch.job import Placement
@@ -270,12 +271,9 @@ def of_scopes() -> Iterator[str]:
             except NotMeasured as error:
                 told = f"not: {' '.join(found.values(error.args[0]))}"
             yield f"{kind} {nodes}x{ranks}: {told}"
-    for run in (
-        healthy(1),
-        roce(1),
-        healthy(1).broken("node1", "limits", nofile_soft=7, memlock_soft_bytes="unlimited"),
-    ):
-        yield f"limits {whole.limits_of(run.cluster.first)}"
+    few = healthy(1).broken("node1", "limits", nofile_soft=7, memlock_soft_bytes=9, nproc_soft=11)
+    for run in (healthy(1), few):
+        yield f"limits {rehearsed.limits_of(run.cluster.first)}"
 
 
 def of_trainings() -> Iterator[str]:

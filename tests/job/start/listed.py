@@ -138,6 +138,21 @@ def of_failures() -> Iterator[str]:
                     yield f"{', '.join(kinds)} on {' '.join(nodes)} {lost or ''}: {ended(nodes, kinds, lost)}"
 
 
+def of_many() -> Iterator[str]:
+    """Jobs of more ranks than are told by name."""
+    for count, kind in itertools.product((3, 4, 5, 6), LEFT):
+        nodes = tuple(f"n{number}" for number in range(count + 1))
+        lost = dict.fromkeys(nodes, "out of time")
+        for others in ("done", "lost early"):
+            told = (kind,) * count + (others,)
+            yield f"{count} {kind}, {others}: {ended(nodes, told, {})} || {ended(nodes, told, lost)}"
+        stories = tuple(RankStory(Placement(rank, node, 0, 1), stage="done") for rank, node in enumerate(nodes))
+        if kind == "done":
+            for silent in (("joined",), ("trained",)):
+                why, guilty = unheard(stories[:count], silent)
+                yield f"{count} silent: {' '.join(found.values(why))} | {' '.join(guilty)}"
+
+
 def ended(nodes: tuple[str, ...], kinds: tuple[str, ...], lost: dict[str, str]) -> str:
     """The end of a job whose ranks ended so."""
     places = tuple(
@@ -268,6 +283,7 @@ def sections() -> found.Sections:
     return {
         "reports": of_reports,
         "failures": of_failures,
+        "many": of_many,
         "agents": of_agents,
         "words": of_words,
         "contradictions": of_contradictions,
