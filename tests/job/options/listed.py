@@ -155,11 +155,25 @@ def of_files(cases: tuple[truth.Case, ...]) -> Iterator[str]:
 
 def of_logins(cases: tuple[truth.Case, ...]) -> Iterator[str]:
     """Which programs log in for each launch file, and which variables they take for set."""
-    for case in cases:
+    made: list[tuple[str, dict[str, str]]] = [(f"{case.source}: {case.name}", dict(case.texts)) for case in cases]
+    for runner in ("pdsh", "openmpi", "mpich", "impi", "mvapich", "slurm", "PDSH", "other"):
+        words = f"deepspeed --hostfile hf --launcher {runner} --master_addr n1 t.py\n"
+        made.append((f"deepspeed by {runner}", {"a.sh": words, "hf": "n1 slots=4\nn2 slots=4\n"}))
+        lines = (
+            *("distributed_type: DEEPSPEED", "num_machines: 2", "num_processes: 8", "deepspeed_config:"),
+            *(f"  deepspeed_multinode_launcher: {runner}", "  deepspeed_hostfile: hf", ""),
+        )
+        files = {
+            "c.yaml": "\n".join(lines),
+            "a.sh": "accelerate launch --config_file c.yaml t.py\n",
+            "hf": "n1 slots=4\nn2 slots=4\n",
+        }
+        made.append((f"accelerate by {runner}", files))
+    for name, texts in made:
         with suppress(UsageError):
-            told = called(Options(files=read_texts(case.texts)))
+            told = called(Options(files=read_texts(texts)))
             if any(told.values()):
-                yield f"{case.source}: {case.name}: {told}"
+                yield f"{name}: {told}"
 
 
 def sections() -> found.Sections:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from preflight.diagnose.causes import SUBJECTS
 from preflight.facts.results import RING
 from preflight.job.options.options import Options
@@ -16,6 +18,8 @@ from preflight.job.start.outcome import RankStory, conclude, take_exit
 from preflight.job.start.patience import STAGES, Patience
 from preflight.job.start.placement import JobNodes
 from preflight.job.start.records import KINDS, checked_event
+from preflight.job.start.rehearsal import over
+from preflight.job.start.rehearsal.story import NodeStory
 from preflight.job.start.symptoms import ENDED_BY, symptom
 from preflight.judge.ledger.findings import Where
 from preflight.launch.job import Job, Placement, Start, Starting
@@ -24,6 +28,8 @@ from preflight.said.errors import BadReply, NotMeasured
 from preflight.testing import FakeRun, healthy, roce
 from tests import found
 from tests.diagnose.causes import examples
+from tests.job.measure.rehearsal import broken as rehearsals
+from tests.job.measure.rehearsal.stories import rank as rank_of
 
 NODES = ("node1", "node2", "node3")
 GROUPS = [[{"name": "a", "ranks": [0, 1]}, {"name": "b", "ranks": [2]}]]
@@ -75,6 +81,9 @@ TOGETHER: tuple[dict[str, Any], ...] = (
     {"busbw_gbytes_per_s": 2.13},
     {"busbw_gbytes_per_s": 2.15},
 )
+
+
+SINCE = (0.0, 0.9, 1.1, 4.9, 5.1, 29.0, 31.0, 44.0, 46.0)  # seconds
 
 
 def of_reports() -> Iterator[str]:
@@ -186,6 +195,48 @@ def called(meaning: str) -> str:
     return causes().get(meaning, "another" if meaning else "none")
 
 
+def of_ends() -> Iterator[str]:
+    """When the rehearsals that went wrong are over, second by second since the last word."""
+    for some in rehearsals.BROKEN.values():
+        for name, make in some.items():
+            story, cast = make()
+            moved = max(node.moved for node in story.nodes.values())
+            told = [over.why_over(story, cast, moved + after) or "-" for after in SINCE]
+            yield f"{name}: {' '.join(told)}"
+
+
+def of_notes() -> Iterator[str]:
+    """What a node says of a rehearsal, one word of it another: what is taken of it, and what is its fault."""
+    arrived = {"record": "arrived", "at": 1.0, **msgspec.to_builtins(rank_of(1, "node2").arrived)}
+    events: tuple[dict[str, Any], ...] = (
+        arrived,
+        *({"record": "stage", "stage": name, "at": 2.0} for name in ("import", "rendezvous", "done", "odd")),
+        {"record": "done", "at": 3.0},
+        {"record": "failed", "error": "no torch", "stage": "import", "at": 3.0},
+        {"record": "numbered", "chosen": ["MASTER_ADDR"], "rank": 7, "at": 1.5},
+        {"record": "meets", "place": "a:1", "addresses": ["10.0.0.1"], "own": True, "error": "", "at": 1.6},
+    )
+    for event in events:
+        yield f"=== {event['record']} {event.get('stage', '')}"
+        yield taken_note(arrived, event)
+        for name in event:
+            for value in (None, "x", 5, [], ["LOCAL_RANK"], ["RANK", "WORLD_SIZE"], -1.0, True):
+                if value != event[name]:
+                    yield f"{name} {value!r}: {taken_note(arrived, {**event, name: value})}"
+
+
+def taken_note(*notes: dict[str, Any]) -> str:
+    """How far a rank came by these notes of its node."""
+    story = NodeStory("node2")
+    try:
+        story.take({"notes": [["rank-1", note] for note in notes]})
+    except BadReply as error:
+        return f"no {' '.join(found.values(error.reason))[:40]}"
+    came = [f"{one.rank} of {one.world_size} at {one.stage} {sorted(one.times)}" for one in story.ranks.values()]
+    more = [f"{one.is_over} {one.error} {one.chosen} {one.meets}" for one in story.ranks.values()]
+    return " ".join([*came, *more])
+
+
 def of_agents() -> Iterator[str]:
     """What each launcher's agents say of a rank that failed, as its story takes it."""
     log = (
@@ -284,6 +335,8 @@ def sections() -> found.Sections:
         "reports": of_reports,
         "failures": of_failures,
         "many": of_many,
+        "ends": of_ends,
+        "notes": of_notes,
         "agents": of_agents,
         "words": of_words,
         "contradictions": of_contradictions,
