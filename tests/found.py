@@ -5,7 +5,8 @@ lines it points at, the nodes, the values of its sentence and of its fix, and wh
 fields. Of each log, alone and in other circumstances: the causes, their lines, ranks and nodes. Of each broken cluster,
 and where more of its nodes are broken: the verdicts, the values and the commands that an operator is given. Of each
 rehearsal that went wrong: the causes, their nodes, lines and names. Of each fact that is missing or another one: which
-checks speak of it. No wording stands there, so a better sentence changes nothing, and a wrong number, line, rank, edit
+checks speak of it. Of the options, of jobs that are started and of what is measured: what
+tests/job/*/listed.py say. No wording stands there, so a better sentence changes nothing, and a wrong number, line, rank, edit
 or command does. The case of the same name in tests/data/launch/ or tests/diagnose/logs/, or the rows of the check in
 tests/checks/, say whether a line is right.
 
@@ -367,6 +368,41 @@ def of_planted_facts() -> Sections:
     return planted.sections()
 
 
+def of_asking() -> Sections:
+    """What every node is asked for its facts and connections, within which time, and what it gives."""
+    from tests.job.collect import listed  # these have our `values`
+
+    return listed.sections()
+
+
+def of_options() -> Sections:
+    """Every option, what values become, and what launch files add."""
+    from tests.job.options import listed
+
+    return listed.sections()
+
+
+def of_starting() -> Sections:
+    """Which reports of ranks are taken, where ranks are placed, and who is to blame for a job that failed."""
+    from tests.job.start import listed
+
+    return listed.sections()
+
+
+def of_ranks() -> Sections:
+    """What a rank decides before and beside torch: what it is, whom it meets, what it sends and how it judges."""
+    from tests.job.ranks import listed
+
+    return listed.sections()
+
+
+def of_measuring() -> Sections:
+    """What links should give, what is slow, and what a benchmark or a training becomes in the report."""
+    from tests.job.measure import listed
+
+    return listed.sections()
+
+
 def as_judged(finding: Finding) -> Iterator[str]:
     """Verdict, nodes and values; for each node the command for now and the one that lasts, without mere remarks."""
     told = list(values(finding.message))
@@ -424,16 +460,21 @@ def numbers(ranks: Iterable[int]) -> str:
 
 TABLES: dict[str, Callable[[], Sections]] = {
     "altered": of_altered_logs,
+    "gathered": of_asking,
     "clusters": of_broken_clusters,
     "faults": of_faults,
     "hangs": of_hanging_ranks,
     "launch": of_launch_cases,
     "lines": of_lines,
     "logs": of_logs,
+    "measured": of_measuring,
     "nodes": of_cases_on_nodes,
+    "options": of_options,
     "planted": of_planted_facts,
+    "ranked": of_ranks,
     "rehearsals": of_rehearsals,
     "spread": of_spread_faults,
+    "started": of_starting,
     "starts": of_starts,
     "unlike": of_unlike_clusters,
 }

@@ -42,6 +42,7 @@ PROCESSES = (
     "tests/test_figures.py",
     "tests/test_forked.py",
     "tests/test_hooks.py",
+    "tests/test_mutation.py::test_lines_of_a_process",
     "tests/run/suite/test_plugin.py",
     "tests/test_scratch.py",
     "tests/test_second_try.py",

@@ -66,6 +66,12 @@ def test_rehearsals_tell_what_is_listed(name, section):
     assert_listed(name, section)
 
 
+@sections("asked", "measured", "options", "ranked", "started")
+def test_jobs_are_prepared_and_judged_as_listed(name, section):
+    """Options, placements, reports of ranks and failed jobs; and what is expected, slow and reported."""
+    assert_listed(name, section)
+
+
 @pytest.mark.parametrize("name", said.TABLES)
 def test_no_section_is_missing(name):
     """A new file of cases, check with a broken cluster or kind of fault is listed too."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
+import subprocess
+import sys
+import time
 from types import SimpleNamespace
 
 import pytest
 
-from tests.bench import mutation_same, mutation_tests
+from tests.bench import mutation, mutation_same, mutation_tests
 from tests.bench.mutants import mutants
 from tests.bench.mutation_tests import Map, is_below
 from tests.house import ROOT
@@ -49,6 +54,23 @@ def left_out(source: str, words: str) -> list[bool]:
 def test_one_more_than_a_large_limit_is_as_good(source, words, is_left_out):
     """Where the limit itself is taken in or left out; its opposite, a small one, a port or an exit code is tested."""
     assert left_out(source, words) == [is_left_out]
+
+
+@pytest.mark.parametrize(
+    ("expression", "number", "is_left_out"),
+    [
+        ("n / t / 1e9", "1000000000.0", True),
+        ("n * 1e6", "1000000.0", True),
+        ("n / 1e3", "1000.0", False),
+        ("n / 4194304", "4194304", False),
+        ("n % 1e9", "1000000000.0", False),
+        ("n + 1e9", "1000000000.0", False),
+    ],
+)
+def test_one_more_than_a_large_unit_shows_in_no_figure(expression, number, is_left_out):
+    """Of a million and more, that something measured is divided by; counts and thousands are tested."""
+    words = f"{number} becomes {float(number) + 1 if '.' in number else int(number) + 1}"
+    assert left_out(f"def f(n, t):\n    return {expression}\n", words) == [is_left_out]
 
 
 def test_sentences_of_the_catalogue_are_left_out_and_words_of_programs_are_not(monkeypatch):
@@ -155,6 +177,53 @@ def test_what_a_function_does_while_modules_are_imported_may_be_noticed_by_any_t
     made = Map({own: 0.1, other: 0.1}, {path: {3: frozenset({own})}}, {path: frozenset({3})})
     assert made.stages(path, (3, 3), is_at_import=False) == [[own], [own], [other]]
     assert made.stages(path, (4, 4), is_at_import=False) == []
+
+
+FORKS = """
+import os, sys
+from preflight.job.ranks.rank import limits
+if os.fork() == 0:
+    limits.of_a_call(limits.Planned(), seconds=1.0)
+    os._exit(0)
+os.wait()
+import traced_by_us
+"""
+
+
+def test_lines_of_a_process_and_of_its_forks_are_noted(tmp_path):
+    """However they end; and a sitecustomize that was there before still runs."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("import sys; sys.modules['traced_by_us'] = sys")
+    path = [str(ROOT / "tests" / "bench" / "tracing"), str(tmp_path / "own"), str(ROOT)]
+    given = {"PYTHONPATH": os.pathsep.join(path), "TRACED_LINES": str(tmp_path / "lines")}
+    subprocess.run([sys.executable, "-c", FORKS], env={**os.environ, **given}, check=True)
+    held = [set(file.read_text().splitlines()) for file in (tmp_path / "lines").iterdir()]
+    text = (ROOT / "preflight/job/ranks/rank/limits.py").read_text().splitlines()
+    called = 1 + next(number for number, line in enumerate(text) if line.startswith("    return max(allowed("))
+    assert [f"preflight/job/ranks/rank/limits.py:{called}" in lines for lines in sorted(held, key=len)] == [True, False]
+
+
+def test_what_starts_processes_is_tried_last_and_only_where_it_ran_the_file():
+    """The quickest that runs the changed line first."""
+    path = "preflight/job/ranks/store.py"
+    own, quick, slow, slower, other = (
+        f"tests/job/ranks/{name}"
+        for name in ("test_store.py::a", "test_life.py::b", "test_told.py::c", "test_told.py::d", "test_told.py::e")
+    )
+    seconds = {own: 0.1, quick: 0.2, slow: 5.0, slower: 9.0, other: 1.0}
+    made = Map(seconds, {path: {3: frozenset({own, quick, slower, slow})}}, {})
+    assert made.stages(path, (3, 3), is_at_import=False) == [[own], [quick], [slow, slower]]
+    assert made.stages(path, (9, 9), is_at_import=True) == [[own], [quick], [slow, slower]]
+
+
+def test_a_test_that_hangs_is_late_before_the_others_have_had_their_time():
+    """By its own time when nothing was changed."""
+    chosen = mutation.Chosen(["a::b", "a::c"], {"a::b": 1.0, "a::c": 100.0}, patient=1.0)
+    assert chosen.until() == math.inf
+    chosen.pytest_runtest_logstart("a::b")
+    left = chosen.until() - time.monotonic()
+    assert left < mutation.STARTING_SECONDS + mutation.SLOWER * 2.0 < chosen.allowed(["a::b", "a::c"])
 
 
 def test_every_exception_by_hand_is_still_a_line_of_ours():

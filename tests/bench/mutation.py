@@ -10,26 +10,32 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import importlib
+import math
+import mmap
 import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests import patience
 from tests.bench.mutants import Mutant, mutants
-from tests.bench.mutation_tests import Map, Tracer, room_of, tests_of
+from tests.bench.mutation_tests import PROCESSES, Map, Tracer, room_of, tests_of
+from tests.job.ranks import forked_ranks
 
 ROOT = Path(__file__).parent.parent.parent
 WANTED = 0.85
@@ -37,6 +43,9 @@ NOTICED, SURVIVES, LATE = "noticed", "survives", "late"
 STARTING_SECONDS = 20  # before the first test runs
 SLOWER = 4  # how many times longer than unchanged the tests may take: what goes on for ever is noticed too
 PRELOADED = ("asyncio", "hypothesis.strategies", "jinja2", "msgspec", "psutil", "rich.console", "tree_sitter", "yaml")
+FORKED = "RANKS_ARE_FORKS"  # tells tests of ranks that torch is imported already: a fork of theirs need not do it
+PR_SET_CHILD_SUBREAPER = 36
+MOMENT = struct.Struct("d")
 WORDS = ("-q", "-n0", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-W", "ignore::pytest.PytestWarning")
 TOUCHED = time.time_ns() // 10**9  # each change is written a second later than the one before: no bytecode fits two
 
@@ -89,28 +98,51 @@ class Copy:
         while time.monotonic() < until:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                end_group(pid)
+                end_what_is_left()
                 return os.waitstatus_to_exitcode(status)
+            if isinstance(plugin, Chosen) and time.monotonic() > plugin.until():
+                break
             time.sleep(0.02)
-        end_group(pid)
+        os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+        end_what_is_left()
         return None
 
 
-def end_group(leader: int) -> None:
-    """End what is left of a session of ours."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(leader, signal.SIGKILL)
+def end_what_is_left() -> None:
+    """End all that a run of tests has started, in whatever session: this process is the parent of what has lost its own."""
+    for _ in range(100):
+        left = psutil.Process().children(recursive=True)
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(left, timeout=10)
+        if not left:
+            return
 
 
 class Chosen:
     """A plugin that leaves only these tests, those of quick files first."""
 
-    def __init__(self, tests: Sequence[str], seconds: dict[str, float]) -> None:
+    def __init__(self, tests: Sequence[str], seconds: dict[str, float], patient: float) -> None:
         self.tests = set(tests)
+        self.seconds, self.patient = seconds, patient
         self.of_file: Counter[str] = Counter()
         for test in tests:
             self.of_file[test.split("::")[0]] += seconds[test]
+        self.memory = mmap.mmap(-1, MOMENT.size)  # which the fork shares: when the test that runs will be late
+
+    def allowed(self, tests: Iterable[str]) -> float:
+        """For how many seconds these tests may go on."""
+        return self.patient * (STARTING_SECONDS + SLOWER * sum(self.seconds[test] for test in tests))
+
+    def until(self) -> float:
+        """When the test that runs now, in the fork, is late."""
+        return float(MOMENT.unpack(self.memory[:])[0]) or math.inf
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A test that hangs is ended before others have had their time."""
+        self.memory[:] = MOMENT.pack(time.monotonic() + self.allowed([nodeid]))
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -123,12 +155,17 @@ COPY: Copy
 MAP: Map
 
 
-def begin(map_file: Path) -> None:
+def begin(map_file: Path, has_ranks: bool) -> None:
     """What a worker has."""
     global COPY, MAP
     COPY, MAP = Copy(), Map.stored(map_file)
     for name in PRELOADED:
         importlib.import_module(name)
+    if has_ranks:
+        for name in forked_ranks.PRELOADED:
+            importlib.import_module(name)
+        os.environ[FORKED] = "yes"
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def outcome(mutant: Mutant) -> str:
@@ -140,12 +177,10 @@ def outcome(mutant: Mutant) -> str:
     COPY.write(mutant.path, mutant.text(source))
     try:
         for stage in MAP.stages(mutant.path, mutant.lines, is_at_import=mutant.is_at_import):
-            chosen = Chosen(stage, MAP.seconds)
-            seconds = STARTING_SECONDS + SLOWER * sum(chosen.of_file.values())
-            seconds *= (
-                patience.of_this_machine()
-            )  # else a machine that others use would end them, and they count as failed
-            code = COPY.pytest(sorted(chosen.of_file, key=chosen.of_file.__getitem__), chosen, seconds)
+            # Patient: else a machine that others use would end them, and they count as failed.
+            chosen = Chosen(stage, MAP.seconds, patience.of_this_machine())
+            files = sorted(chosen.of_file, key=chosen.of_file.__getitem__)
+            code = COPY.pytest(files, chosen, chosen.allowed(stage))
             if code is None:
                 return LATE
             if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -195,7 +230,8 @@ def main() -> int:
         if not map_file.exists():
             make_map(paths, map_file.absolute())
         survivors, late, begun = [], 0, time.monotonic()
-        with ProcessPoolExecutor(words.jobs, get_context("fork"), begin, (map_file,)) as pool:
+        has_ranks = any(mutant.path.startswith(tuple(PROCESSES)) for mutant in todo)
+        with ProcessPoolExecutor(words.jobs, get_context("fork"), begin, (map_file, has_ranks)) as pool:
             for number, (mutant, found) in enumerate(zip(todo, pool.map(outcome, todo), strict=True), 1):
                 late += found == LATE
                 if found == SURVIVES:
@@ -228,6 +264,7 @@ def make_map(paths: Sequence[str], file: Path) -> None:
     try:
         every = {place for path in paths for place in tests_of(path)}
         places = sorted(one for one in every if not any(one.startswith(f"{other}/") for other in every))
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
         copy.pytest(places, Tracer(copy.root, paths), 3600, done=str(file))
         if not file.exists():
             raise SystemExit(f"the tests did not run unchanged: {copy.log.read_text()[-2000:]}")

@@ -50,6 +50,7 @@ NUMBERS = (
     "MEMBER", "CONFIG", "FOR_LARGEST", "ROWS_REMAPPED", "SEGMENT_BYTES",
 )  # fmt: skip
 BOUND, BOUNDING = 16, ("_LIMIT", "_LIMIT_BYTES", "_COSTS")  # the least that is one, and how those are called
+UNIT = 1e6  # a whole number of which one more is a change in the seventh digit
 LETTERS = 40  # of a text, and more
 SEVERAL, JOINING = 3, {"join", "joined"}  # names, and who makes a list of them
 # Who takes English sentences, or what a sentence calls a fact, and at which places.
@@ -80,6 +81,8 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
         is_of_module = isinstance(above, (ast.Assign, ast.AnnAssign)) and isinstance(within[above], ast.Module)
         if is_of_module and not stands_for_something(line.partition(" ")[0], line):
             return "a limit of a hundred and more: one more is as good"
+    if is_of_a_unit(node, above):
+        return "a unit of a million and more: one more shows in no figure"
     if isinstance(node, ast.Constant) and bounds(node, within):
         return "what bounds depth, memory or work: a step more is as good"
     if isinstance(node, ast.Compare) and tuple(words.split(" becomes ")) in EDGES and is_of_a_limit(node, within):
@@ -114,6 +117,12 @@ def why_same(path: str, node: ast.AST, within: dict[ast.AST, ast.AST], line: str
 def stands_for_something(name: str, line: str) -> bool:
     """Is a number no amount, but a port, a code or a mark, which is written with all its bits?"""
     return name.rstrip(":").endswith(NUMBERS) or "= 0x" in line
+
+
+def is_of_a_unit(node: ast.AST, above: ast.AST | None) -> bool:
+    """Is it the 1e9 of bytes in a gigabyte, which a measured figure is divided by or taken times?"""
+    is_of_a_figure = isinstance(above, ast.BinOp) and isinstance(above.op, (ast.Mult, ast.Div))
+    return is_of_a_figure and isinstance(node, ast.Constant) and isinstance(node.value, float) and node.value >= UNIT
 
 
 def is_how_much_is_shown(node: ast.AST, within: dict[ast.AST, ast.AST]) -> bool:

@@ -3,7 +3,8 @@
 A file has a twin, the test file of its name; its room has tests; ALSO lists what tests it from elsewhere. The tests of unit
 are run once unchanged while every line that they run is noted: some minutes for judge, launch, diagnose and measure. Tests
 that start processes or a lab are left out, so a change that only those would notice counts as a survivor; of the wide
-ones, which take tenths of a second and more, those that BROAD and ALSO name are run too. What functions
+ones, which take tenths of a second and more, those that BROAD and ALSO name are run too, and for code that runs in
+processes of its own those that PROCESSES names: what they start is traced as well (tests/bench/tracing). What functions
 do while modules are imported, as one that makes rows of a table does, no single test runs: all of the room may notice it.
 """
 
@@ -11,23 +12,34 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import types
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from tests import kinds
 
 # One function is traced in one test until all its lines have run, or so many: a long loop comes to the same ones again.
 LINES = 5000
 STAGE_SECONDS = 12  # of tests are tried on a change in each of the two stages, as long as they took while traced
+QUICK_SECONDS = 0.5  # of a test that stands among those that start processes and starts none
+PROCESS_SECONDS = 60  # and of tests that start processes in a third one
+# What runs in processes of its own, the ranks of a job -> the tests that start some. They are tried last.
+PROCESSES: dict[str, tuple[str, ...]] = {
+    "preflight/job/ranks/": ("tests/job/ranks",),
+    "preflight/job/start/": ("tests/job/ranks",),
+}
 # What walks over all cases or all rows of tables is tried in any case: which of them a change is in, no traced line says.
 BROAD = (
     "tests/diagnose/causes/test_examples.py",
@@ -43,7 +55,10 @@ ALSO: dict[str, tuple[str, ...]] = {
         "tests/test_found.py::test_logs_tell_what_is_listed",
         "tests/test_found.py::test_ranks_that_hang_are_told_as_listed",
     ),
-    "preflight/job": ("tests/test_found.py::test_rehearsals_tell_what_is_listed",),
+    "preflight/job": (
+        "tests/test_found.py::test_jobs_are_prepared_and_judged_as_listed",
+        "tests/test_found.py::test_rehearsals_tell_what_is_listed",
+    ),
     "preflight/judge": (
         "tests/checks",
         "tests/job/measure/test_blame_of_streams.py",
@@ -80,7 +95,8 @@ def tests_of(path: str) -> list[str]:
     room = room_of(path)
     name = room.removeprefix("preflight/").removesuffix(".py")
     own = [one for one in (f"tests/{name}", f"tests/test_{name}.py") if Path(one).exists()]
-    return sorted({*own, *ALSO.get(room, ()), *twins_of(path)})
+    processes = [place for begin, places in PROCESSES.items() if path.startswith(begin) for place in places]
+    return sorted({*own, *ALSO.get(room, ()), *twins_of(path), *processes})
 
 
 def is_below(test: str, places: Iterable[str]) -> bool:
@@ -88,10 +104,18 @@ def is_below(test: str, places: Iterable[str]) -> bool:
     return any(test == place or test.startswith((f"{place}::", f"{place}/", f"{place}[")) for place in places)
 
 
-def is_tried(item: pytest.Item) -> bool:
-    """Is it a test of unit, or a wide one that is named here, and no long one?"""
+def starts_processes(test: str) -> bool:
+    """Is it in a file of tests that start ranks?"""
+    return is_below(test, {place for places in PROCESSES.values() for place in places})
+
+
+def is_tried(item: pytest.Item, paths: Sequence[str] = ()) -> bool:
+    """Is it a test of unit, or another one that is named here for a change of these files?"""
     named = [*BROAD, *(place for places in ALSO.values() for place in places if ".py" in place)]
     kind = kinds.kind(item)
+    if kind == "process":
+        own = {one for path in paths for begin, some in PROCESSES.items() if path.startswith(begin) for one in some}
+        return is_below(item.nodeid, own) and not kinds.is_long(item)
     return not kinds.is_long(item) and (kind == "unit" or (kind == "wide" and is_below(item.nodeid, named)))
 
 
@@ -104,7 +128,7 @@ class Map:
     imported: dict[str, frozenset[int]]  # file -> lines of its functions that ran before the first test
 
     def stages(self, path: str, lines: tuple[int, int], *, is_at_import: bool) -> list[list[str]]:
-        """The tests that may notice a change of these lines: first those of the twin, then the others."""
+        """The tests that may notice a change of these lines: first those of the twin, then the others, then processes."""
         stages = self._stages(path, lines, is_at_import=is_at_import)
         if not is_at_import and not self.imported.get(path, frozenset()).isdisjoint(range(lines[0], lines[1] + 1)):
             stages += self._stages(path, lines, is_at_import=True)
@@ -119,15 +143,25 @@ class Map:
             in_twin = is_below(test, twins)
             if is_at_import and (in_twin or is_below(test, tests_of(path))):
                 chosen.add(test)
-        stages = [self.quick(test for test in chosen if is_below(test, twins) is of_twin) for of_twin in (True, False)]
+        of_file = {test for tests in of_lines.values() for test in tests}
+        slow = {test for test in chosen if starts_processes(test) and self.seconds[test] > QUICK_SECONDS}
+        quick, slow = chosen - slow, slow & of_file
+        stages = [self.quick(test for test in quick if is_below(test, twins) is of_twin) for of_twin in (True, False)]
+        # Beginning with those of the twin, and each after those that are quicker than it is.
+        of_processes = sorted(slow, key=lambda test: (not is_below(test, twins), self.seconds[test]))
+        stages.append(self.within(of_processes, PROCESS_SECONDS))
         return [stage for stage in stages if stage]
 
     def quick(self, tests: Iterable[str]) -> list[str]:
         """The quickest of some tests, as many as run within the time that one stage has, and those of BROAD."""
+        return self.within(sorted(tests, key=self.seconds.__getitem__), STAGE_SECONDS)
+
+    def within(self, tests: Iterable[str], seconds: float) -> list[str]:
+        """The first of these tests, as many as run within this time, and those of BROAD."""
         spent, found = 0.0, []
-        for test in sorted(tests, key=self.seconds.__getitem__):
+        for test in tests:
             spent += self.seconds[test]
-            if spent <= STAGE_SECONDS or not found or is_below(test, BROAD):
+            if spent <= seconds or not found or is_below(test, BROAD):
                 found.append(test)
         return found
 
@@ -153,11 +187,25 @@ class Map:
         return cls(held["seconds"], ran, {path: frozenset(lines) for path, lines in held["imported"].items()})
 
 
+class AnotherModule:
+    """What stands for the next test, so that what a module prepares is taken down after each."""
+
+    def __init__(self, session: pytest.Session) -> None:
+        self.session = session
+
+    def listchain(self) -> list[pytest.Collector]:
+        """What is kept."""
+        return [self.session]
+
+
 class Tracer:
     """A plugin that runs the tests that are tried, and notes what each runs of some files."""
 
     def __init__(self, root: Path, paths: Sequence[str]) -> None:
+        self.root = root
+        self.paths = paths
         self.names = {str(root / path): path for path in paths}
+        self.started = tempfile.TemporaryDirectory()  # what processes that tests start write of their lines
         self.seconds: dict[str, float] = {}
         self.failed: set[str] = set()
         self.ran: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -176,7 +224,16 @@ class Tracer:
         for file, line, is_in_function in self.while_imported:
             if is_in_function:
                 self.imported[self.names[file]].add(line)
-        items[:] = [item for item in items if is_tried(item)]
+        items[:] = [item for item in items if is_tried(item, self.paths)]
+        start, folder = subprocess.Popen.__init__, self.root / "tests" / "bench" / "tracing"
+
+        def traced(process: Any, *words: Any, env: Any = None, **more: Any) -> None:
+            given = dict(os.environ if env is None else env)
+            path = filter(None, [str(folder), given.get("PYTHONPATH", "")])
+            own = {"PYTHONPATH": os.pathsep.join(path), "TRACED_LINES": self.started.name}
+            start(process, *words, env={**given, **own}, **more)
+
+        subprocess.Popen.__init__ = traced  # type: ignore[method-assign]
 
     def traced(self) -> set[tuple[str, int, bool]]:
         """File and line of what runs from here on, and whether a function that was called does it."""
@@ -206,19 +263,36 @@ class Tracer:
         sys.settrace(calls)
         return seen
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        """Trace one test."""
-        begun = time.process_time()  # others that use the machine meanwhile do not count
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool:
+        """Trace one test, with all that its module prepares: nothing of that is left for the next one."""
+        # Others that use the machine meanwhile do not count, where the test does all by itself.
+        clock = time.monotonic if starts_processes(item.nodeid) else time.process_time
+        begun = clock()
         seen = self.traced()
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         try:
-            return (yield)
+            runtestprotocol(item, nextitem=AnotherModule(item.session))  # type: ignore[arg-type]
         finally:
             sys.settrace(None)
             threading.settrace(None)  # type: ignore[arg-type]
-            self.seconds[item.nodeid] = time.process_time() - begun
-            for file, line, _ in seen:
-                self.ran[self.names[file]][line].add(item.nodeid)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        self.seconds[item.nodeid] = clock() - begun
+        lines = {(self.names[file], line) for file, line, _ in seen} | set(self.of_processes())
+        for path, line in lines:
+            self.ran[path][line].add(item.nodeid)
+        return True
+
+    def of_processes(self) -> Iterator[tuple[str, int]]:
+        """File and line of what ran in processes since this was asked."""
+        for file in Path(self.started.name).iterdir():
+            for told in file.read_text().splitlines():
+                name, _, line = told.rpartition(":")
+                module = name.replace(".", "/")
+                for path in (name, f"{module}.py", f"{module}/__init__.py"):
+                    if path in self.paths:
+                        yield path, int(line)
+            file.unlink()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test that fails, or is skipped, unchanged would tell nothing."""

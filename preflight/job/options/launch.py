@@ -98,7 +98,7 @@ def interpreter_of(files: LaunchFiles) -> str:
 
 def _interpreter(plan: Plan) -> str:
     """That of a start on the node itself: a container has its own."""
-    if plan.is_opaque or plan.is_of_a_manifest or not plan.wraps <= PLAIN_WRAPPERS:
+    if plan.is_opaque or plan.is_of_a_manifest or plan.wraps - PLAIN_WRAPPERS:
         return ""
     try:
         words = shlex.split(plan.command)

@@ -23,6 +23,7 @@ class Description:
     uplink: str = ""  # a folder that stands for the one way to the host which all GPUs share; "" where each has its own
     slow: dict = field(default_factory=dict)  # GPU -> share of these figures that it reaches
     late: dict = field(default_factory=dict)  # rank -> seconds for which a peer still sends when its kernel has ended
+    failing: tuple = ()  # GPUs whose kernels fail, which shows where somebody waits for them
     wrong: tuple = ()  # GPUs whose products are wrong now and then
     reasons: dict = field(default_factory=dict)  # GPU -> bits that NVML gives for a slow-down under load
     pcie: dict = field(default_factory=dict)  # GPU -> the generation of its PCIe link, where it is not 5

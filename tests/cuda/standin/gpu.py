@@ -91,15 +91,29 @@ def put_under(torch, description):
     def queue(seconds):
         clock.queue(seconds)
         own.queue(seconds)
+        worked[0] = True
 
     def synchronize(*_):
         own.wait()
         clock.wait()
+        waited[0] = clock.now()
+        complain()
+
+    waited = [0.0]  # up to when all that was queued is known to be done
+    worked = [False]  # whether a kernel ran that could have failed
 
     class Refused(RuntimeError):
         pass
 
     Refused.__name__ = "AcceleratorError"
+
+    def complain():
+        """An error of a kernel shows where somebody waits for it, and not where it was launched."""
+        if worked[0] and seen[current[0]] in description.failing:
+            raise Refused(
+                "CUDA error: an illegal memory access was encountered\n"
+                "CUDA kernel errors might be asynchronously reported at some other API call.\n"
+            )
 
     def index_of(device=None):
         if device is None:
@@ -126,19 +140,25 @@ def put_under(torch, description):
         return float(description.slow.get(str(seen[current[0]]), 1.0))
 
     class Event:
+        """Known to have come only to who has waited for it: without that, CUDA's may be there or not."""
+
         def __init__(self, **_):
-            self.at = 0.0
+            self.at, self.is_awaited = 0.0, False
 
         def record(self, *_):
-            self.at = clock.now()
+            self.at, self.is_awaited = clock.now(), False
 
         def synchronize(self):
             time.sleep(max(0.0, self.at - time.perf_counter()))
+            self.is_awaited = True
+            complain()
 
         def query(self):
             return self.at <= time.perf_counter()
 
         def elapsed_time(self, other):
+            if not other.is_awaited and other.at > waited[0]:
+                raise Refused("CUDA error: device not ready")
             return max(1e-3, 1e3 * (other.at - self.at))
 
     class Properties:
@@ -214,6 +234,10 @@ def put_under(torch, description):
             if name == "pin_memory":
                 return args[0]
             result = function(*args, **named)
+            if on_gpu and isinstance(result, torch.Tensor):
+                size = result.numel() * result.element_size()
+                if size > description.free_bytes:
+                    raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size / 2**30:.2f} GiB.")
             if name in {"to", "empty_like", "clone"} and isinstance(result, torch.Tensor) and nominal(args[0]):
                 marked(result, nominal(args[0]))
             return result

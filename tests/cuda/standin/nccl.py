@@ -2,6 +2,9 @@
 
 A collective whose peer is gone never ends: the GPU waits. Only torch's watchdog thread ends the process, after the
 time-out of the group, or at once where NCCL saw the connection close; then it sleeps, so that all ranks can dump.
+
+What is enqueued with async_op runs on a stream of its own: here not before somebody waits for it, or for the device.
+Who reads its result without a wait reads what was there before.
 """
 
 import contextlib
@@ -55,6 +58,7 @@ class Communicator:
         self.operations = []
         self.broken = ""
         self.log = None
+        self.waiting = []  # works of the stream that have not begun
         self.tuned = set()
 
     # -- the start ------------------------------------------------------------------------------------------------
@@ -112,13 +116,25 @@ class Communicator:
             size = max((tensor.numel() * tensor.element_size() for tensor in tensors), default=0)
             chosen = "Algo RING proto SIMPLE channel{Lo..Hi}={0..1}"
             self.log.tell("TUNING", f"{TUNED[kind]}: {size} Bytes -> {chosen}")
-        try:
-            works = call()
-        except RuntimeError as error:
-            self.lose(error)
-        if isinstance(works, list):
-            return [Work(self, operation, work) for work in works]
-        return Work(self, operation, works)
+        work = Work(self, operation, call)
+        self.waiting.append(work)
+        return work
+
+    def begin(self, last=None):
+        """Let the stream run what was enqueued, all of it or up to a work."""
+        while self.waiting and (last is None or last in self.waiting):
+            work = self.waiting.pop(0)
+            try:
+                works = work.call()
+            except RuntimeError as error:
+                self.lose(error)
+            work.real = [one for one in (works if isinstance(works, list) else [works]) if one is not None]
+
+    def synchronize(self):
+        """Wait for all that was enqueued."""
+        self.begin()
+        for operation in [one for one in self.operations if one.state != "completed" and one.work.real is not None]:
+            operation.work.wait()
 
     def lose(self, error):
         """A connection closed: NCCL has seen it, and the GPU waits for ever."""
@@ -248,21 +264,25 @@ class Communicator:
 class Work:
     """A work of Gloo that waits as NCCL's does."""
 
-    def __init__(self, communicator, operation, real):
-        self.communicator, self.operation, self.real = communicator, operation, real
+    def __init__(self, communicator, operation, call):
+        self.communicator, self.operation, self.call = communicator, operation, call
+        self.real = None  # what Gloo gives, once the stream has come here
+        operation.work = self
 
     def wait(self, *_):
+        self.communicator.begin(self)
         try:
-            if self.real is not None:
-                self.real.wait()
+            for one in self.real:
+                one.wait()
         except RuntimeError as error:
             self.communicator.lose(error)
-        self.communicator.receive_the_rest()
+        if self.operation.state != "completed":
+            self.communicator.receive_the_rest()
         self.operation.state = "completed"
         return True
 
     def is_completed(self):
-        return self.real is None or self.real.is_completed()
+        return self.real is not None and all(one.is_completed() for one in self.real)
 
     def get_future(self):
         def settled(future):
@@ -273,7 +293,8 @@ class Work:
             self.operation.state = "completed"
             return value
 
-        return self.real.get_future().then(settled)
+        self.communicator.begin(self)
+        return self.real[0].get_future().then(settled)
 
 
 def has_ended(process):
@@ -321,12 +342,19 @@ def put_under(torch, description):
     def batched(operations):
         if not running[0]:
             return batch(operations)
-        return communicator.launch("COALESCED", [one.tensor for one in operations], lambda: batch(operations))
+        return [communicator.launch("COALESCED", [one.tensor for one in operations], lambda: batch(operations))]
 
     dist.init_process_group, dist.new_group, dist.batch_isend_irecv = init_process_group, new_group, batched
     for name, kind in COLLECTIVES.items():
         if hasattr(dist, name):
             setattr(dist, name, launched(getattr(dist, name), kind))
+    synchronize = torch.cuda.synchronize
+
+    def synchronize_all(*words):
+        communicator.synchronize()
+        synchronize(*words)
+
+    torch.cuda.synchronize = synchronize_all
     from torch.distributed import device_mesh
 
     mesh = device_mesh.init_device_mesh

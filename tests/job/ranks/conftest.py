@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -9,8 +10,10 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -23,6 +26,7 @@ from preflight.job.ranks.training.data import Data
 from preflight.job.ranks.training.place import Place
 from preflight.job.ranks.training.settings import Settings
 from preflight.job.start.script import script_of
+from tests.job.ranks import forked_ranks
 
 HERE = Path(__file__).parent
 
@@ -81,25 +85,96 @@ def started_by_variables(workload: str, *, ranks: int, settings: dict) -> dict[i
     return found
 
 
-def forked(workload: str, scenarios: dict[str, dict]) -> dict[str, dict]:
-    """What each scenario's ranks recorded, and their exit codes."""
-    whole = {
-        name: {"started": list(range(scenario["ranks"])), "settings": {}, "plants": {}, **scenario}
-        for name, scenario in scenarios.items()
-    }
-    with sent(workload) as program:
-        done = subprocess.run(
-            [sys.executable, HERE / "forked_ranks.py", program.name],
-            input=json.dumps(whole),
-            capture_output=True,
-            text=True,
-            # Many ranks one after the other, on a machine that runs other tests too.
-            timeout=600,
-            check=False,
-            env=environment(),
-        )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def started() -> subprocess.Popen[str]:
+    """A Python that plays scenarios."""
+    words = [sys.executable, HERE / "forked_ranks.py"]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
+
+
+class Fork:
+    """The same as a fork of this process, for who has imported torch already."""
+
+    def __init__(self) -> None:
+        asked, ask = os.pipe()
+        tell, told = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(ask)
+            sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+            warnings.resetwarnings()
+            given = environment()
+            os.environ.clear()
+            os.environ.update(given)
+            forked_ranks.end_with_parent()
+            try:
+                with open(asked, encoding="utf-8") as lines, open(told, "w", encoding="utf-8") as answers:
+                    forked_ranks.serve(lines, answers)
+            finally:
+                os._exit(0)
+        os.close(asked)
+        os.close(told)
+        self.stdin, self.stdout = open(ask, "w", encoding="utf-8"), open(tell, encoding="utf-8")  # noqa: SIM115
+
+    def wait(self, *, timeout: float) -> int:
+        """Its exit code."""
+        with contextlib.suppress(ChildProcessError):
+            return os.waitpid(self.pid, 0)[1]
+        return 0
+
+
+class Ranks:
+    """A process that has imported torch once; all ranks of scenarios are forks of it."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[str] | Fork | None = None
+
+    def play(self, workload: str, scenario: dict) -> dict:
+        """What the ranks of one scenario recorded, and their exit codes."""
+        if self.process is None:
+            self.process = Fork() if "RANKS_ARE_FORKS" in os.environ else started()
+        usual = {
+            "started": list(range(scenario["ranks"])),
+            "settings": {},
+            "plants": {},
+            "variables": {},
+            "has_node": False,
+        }
+        program = script_of(workload).decode()
+        for old, new in scenario.get("changed", ()):
+            assert repr(old)[1:-1] in program, old
+            program = program.replace(repr(old)[1:-1], repr(new)[1:-1])
+        text = {"program": program, "cuda": str(HERE.parents[1] / "cuda")}
+        self.process.stdin.write(json.dumps({**usual, **text, **scenario}) + "\n")
+        self.process.stdin.flush()
+        told = self.process.stdout.readline()
+        assert told, f"no scenario can be played: {self.process.wait(timeout=10)}"
+        return json.loads(told)
+
+    def close(self) -> None:
+        """End it."""
+        if self.process is not None:
+            self.process.stdin.close()
+            self.process.wait(timeout=60)
+            self.process.stdout.close()
+
+
+class Scenarios(Mapping):
+    """Scenarios of one program by their names, each played once, when it is asked for."""
+
+    def __init__(self, ranks: Ranks, workload: str, scenarios: dict[str, dict]) -> None:
+        self.ranks, self.workload, self.scenarios = ranks, workload, scenarios
+        self.played: dict[str, dict] = {}
+
+    def __getitem__(self, name: str) -> dict:
+        if name not in self.played:
+            self.played[name] = self.ranks.play(self.workload, self.scenarios[name])
+        return self.played[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.scenarios)
+
+    def __len__(self) -> int:
+        return len(self.scenarios)
 
 
 @pytest.fixture(scope="session")
@@ -109,9 +184,11 @@ def ranks_by_variables():
 
 
 @pytest.fixture(scope="session")
-def forked_scenarios():
-    """Play scenarios with ranks that share one import of torch."""
-    return forked
+def forked_scenarios() -> Iterator[Callable[[str, dict[str, dict]], Scenarios]]:
+    """Scenarios that are played with ranks that share one import of torch."""
+    ranks = Ranks()
+    yield partial(Scenarios, ranks)
+    ranks.close()
 
 
 @pytest.fixture(scope="session")

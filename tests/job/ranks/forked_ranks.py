@@ -1,16 +1,23 @@
-"""Runs scenarios of a rank program with one import of torch: each rank is a fork, spoilt as the scenario says.
+"""Plays scenarios of a rank program with one import of torch: each rank is a fork, spoilt as the scenario says.
 
-python forked_ranks.py PROGRAM < scenarios.json > records.json
+python forked_ranks.py: every line of its standard input is a scenario with its program, every line of its standard
+output what the ranks recorded. Nobody outlives it, and it ends with who started it.
 """
 
+import ctypes
+import functools
 import gc
 import importlib
 import json
+import operator
 import os
+import signal
 import socket
 import sys
 import tempfile
+import threading
 import types
+import uuid
 
 # What some rank imports: once here instead of once in each.
 PRELOADED = (
@@ -22,6 +29,12 @@ PRELOADED = (
     "torch.utils.checkpoint",
     "torch.utils.data",
 )
+MOST_SECONDS = 300  # of one scenario, on a machine that runs other tests too
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port():
@@ -29,7 +42,14 @@ def free_port():
         return server.getsockname()[1]
 
 
+@functools.cache
+def compiled(text):
+    return compile(text, "program.py", "exec")
+
+
 def rank_main(code, scenario, rank, port, out):
+    end_with_parent()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(out, 1)
     os.environ |= {
         "RANK": str(rank),
@@ -39,14 +59,38 @@ def rank_main(code, scenario, rank, port, out):
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         "PREFLIGHT_SETTINGS": json.dumps(scenario["settings"]),
+        **scenario["variables"],
     }
+    if "STAND_IN_CUDA" in os.environ:
+        import torch
+
+        sys.path.append(scenario["cuda"])
+        importlib.import_module("standin").put_under(torch)
     exec(scenario["plants"].get(str(rank), ""), {})
     sys.modules["__main__"] = main = types.ModuleType("__main__")
     exec(code, main.__dict__)
 
 
+def heard_by_a_node(listener, ranks):
+    """What ranks tell the socket of their node, which lets them go; read while they run."""
+    connections = [listener.accept()[0] for _ in range(ranks)]
+    for connection in connections:
+        connection.sendall(b"go\n")
+    for connection in connections:
+        with connection, connection.makefile() as lines:
+            hello, *records = [json.loads(line) for line in lines]
+        yield from ({**hello, **record} for record in records)
+
+
 def play(code, scenario):
-    port, outputs, children = free_port(), [], []
+    port, outputs, children, heard = free_port(), [], [], []
+    listener = socket.socket(socket.AF_UNIX)
+    if scenario["has_node"]:
+        listener.bind("\0preflight-test-" + uuid.uuid4().hex)
+        listener.listen(scenario["ranks"])
+        listener.settimeout(60)
+        place = listener.getsockname()[1:].decode()
+        scenario["variables"] = {**scenario["variables"], "PREFLIGHT_RECORDS": place}
     for rank in scenario["started"]:
         output = tempfile.TemporaryFile()  # noqa: SIM115 - read and closed once all ranks have ended
         child = os.fork()
@@ -57,8 +101,25 @@ def play(code, scenario):
                 os._exit(9)
         outputs.append(output)
         children.append(child)
+
+    def end(*_):
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+
+    reader = threading.Thread(target=lambda: heard.extend(heard_by_a_node(listener, len(children))), daemon=True)
+    if scenario["has_node"]:
+        reader.start()
+
+    signal.signal(signal.SIGALRM, end)
+    signal.alarm(MOST_SECONDS)
+    for child in children:
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # none is reaped before all have ended: `end` knows them
+    signal.alarm(0)
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    records = []
+    if scenario["has_node"]:
+        reader.join(timeout=60)
+    listener.close()
+    records = sorted(heard, key=operator.itemgetter("rank"))
     for output in outputs:
         output.seek(0)
         records += [json.loads(line) for line in output if line.startswith(b"{")]
@@ -66,10 +127,16 @@ def play(code, scenario):
     return {"records": records, "codes": codes}
 
 
-if __name__ == "__main__":
+def serve(asked, told):
     for module in PRELOADED:
         importlib.import_module(module)
-    with open(sys.argv[1], encoding="utf-8") as file:
-        compiled = compile(file.read(), sys.argv[1], "exec")
     gc.freeze()  # what all ranks share stays shared
-    json.dump({name: play(compiled, scenario) for name, scenario in json.load(sys.stdin).items()}, sys.stdout)
+    for line in asked:
+        scenario = json.loads(line)
+        told.write(json.dumps(play(compiled(scenario["program"]), scenario)) + "\n")
+        told.flush()
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    serve(sys.stdin, os.fdopen(os.dup(1), "w"))

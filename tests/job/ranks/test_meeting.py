@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import subprocess
 import sys
 
 import pytest
@@ -112,3 +115,59 @@ def test_a_task_has_no_variable_of_a_rank(here, tmp_path, monkeypatch):
     assert "PREFLIGHT_CONTROLLER" in seen
     assert not any(name in seen for name in ("RANK", "MASTER_PORT", "TORCHELASTIC", "PREFLIGHT_SECRET"))
     assert sys.executable
+
+
+class Meeting:
+    """Two processes of one machine: rank 0's and another's, as their launcher would start them."""
+
+    def __init__(self, *, words=("60", "60"), here="2", **other):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        given = {name: value for name, value in os.environ.items() if "PREFLIGHT" not in name}
+        given |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": here}
+        starts = [("lead", {"RANK": "0", "LOCAL_RANK": "0"}), ("serve", {"RANK": "1", **other})]
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self.ranks = [
+            subprocess.Popen(
+                [sys.executable, "-m", "preflight.job.ranks.meeting", part, "1.0", *words],
+                env={**given, **own},
+                text=True,
+                **pipes,
+            )
+            for part, own in (starts if other else starts[:1])
+        ]
+
+    def ended(self, word=""):
+        """What each said, and its exit code."""
+        try:
+            said = [rank.communicate(word if place == 0 else None, timeout=60) for place, rank in enumerate(self.ranks)]
+        finally:
+            for rank in self.ranks:
+                rank.kill()
+                rank.wait()
+        return [(out, err, rank.returncode) for (out, err), rank in zip(said, self.ranks, strict=True)]
+
+
+@pytest.mark.parametrize(("word", "code"), [("1\n", 1), ("x\n", 3)])
+def test_ranks_meet_and_leave_with_the_code_of_rank_0(word, code):
+    """Whoever is told nothing has not measured."""
+    (out, err, first), (_, _, second) = Meeting(LOCAL_RANK="1").ended(word)
+    told = json.loads(out)
+    assert ([rank for rank, _ in told["nodes"]], told["absent"], told["nodes"][0][1]["local"]) == ([0], [], 2)
+    assert (first, second, err) == (code, code, "")
+    assert not os.path.exists(told["door"])
+
+
+def test_two_first_ranks_of_a_node_are_told_on_both_sides():
+    """And nothing is measured."""
+    (out, _, first), (_, err, second) = Meeting(LOCAL_RANK="0", here="1").ended()
+    assert "ranks 0 and 1: both say that they are the first of" in json.loads(out)["error"]
+    assert "ranks 0 and 1: both say that they are the first of" in err
+    assert (first, second) == (3, 3)
+
+
+def test_rank_0_does_not_wait_for_ever():
+    """With whom it waited for."""
+    ((out, _, code),) = Meeting(words=("1", "5"), here="1").ended("0\n")
+    told = json.loads(out)
+    assert (code, [rank for rank, _ in told["nodes"]], told["absent"]) == (0, [0], [1])

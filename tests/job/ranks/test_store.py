@@ -32,6 +32,25 @@ def at(monkeypatch):
     return set_to
 
 
+def test_rank_0_opens_a_store_that_each_life_of_the_ranks_has_for_itself(at, monkeypatch):
+    """Where torchrun has started them again, what was told before is not taken for new."""
+    from torch.distributed import TCPStore
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    at("127.0.0.1", port)
+    monkeypatch.delenv("TORCHELASTIC_RESTART_COUNT", raising=False)
+    opened = store.open_store(20)
+    opened.set("came", "1")
+    other = TCPStore("127.0.0.1", port, is_master=False)
+    assert (other.get("preflight/0/came"), store.NOT_MEASURED) == (b"1", 3)
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
+    again = store.open_store(20)
+    again.set("came", "2")
+    assert (opened.get("came"), other.get("preflight/2/came")) == (b"1", b"2")
+
+
 def test_a_port_at_which_nobody_or_a_stranger_listens_is_told(at):
     """By one connection, whatever torch says of it."""
     with socket.create_server(("127.0.0.1", 0)) as stranger:

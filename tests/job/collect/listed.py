@@ -1,0 +1,283 @@
+"""What do tests/data/said/gathered.txt list: what every node is asked, within which time, and what it gives?"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from preflight.job.collect import ending, files, record, subjects, trust, vendor
+from preflight.job.measure import mesh, rendezvous
+from preflight.job.measure.rdma import writes
+from preflight.job.options.options import Options
+from preflight.reach.hosts import parse_hosts
+from preflight.reach.session import replies
+from preflight.said.errors import HostError
+from preflight.testing import healthy, infiniband, roce
+from preflight.testing.hardware import gpus
+from tests import found
+from tests.job.measure.listed import figures
+from tests.job.measure.played import PlayedNode, job_of
+
+LAYERS = [("--env", {"A": "1"})]
+LOST = HostError("n", "went away")
+# What one is asked that differs from run to run.
+SECRET = ("key", "token", "run", "interpreter", "sysctls", "port", "about")
+
+
+class Call:
+    """A call that answers as its script says; what it is sent, and until when, is noted."""
+
+    def __init__(self, node: Node, script: list[Any]) -> None:
+        object.__setattr__(self, "node", node)
+        object.__setattr__(self, "script", list(script))
+        object.__setattr__(self, "deadline", time.monotonic())
+
+    def __setattr__(self, name: str, value: float) -> None:
+        object.__setattr__(self, name, value)
+        self.node.note(f"until +{2 * round((value - time.monotonic()) / 2)}")
+
+    def next(self) -> Any:
+        """The next thing that the node says; an error is raised."""
+        said = self.script.pop(0)
+        if isinstance(said, HostError):
+            raise said
+        return said
+
+    async def first(self, key: str, kind: Any) -> Any:
+        """The value of the next event."""
+        await asyncio.sleep(0)
+        self.node.note(f"waits for {key}")
+        return replies.read("n", kind, self.next(), key)
+
+    async def end(self, kind: Any) -> Any:
+        """The result."""
+        await asyncio.sleep(0)
+        return replies.read("n", kind, self.next(), "result")
+
+    async def events(self) -> Any:
+        """Everything that it says."""
+        while self.script:
+            yield self.next()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Told something."""
+        self.node.note(f"sent {shown(message)}")
+
+    async def cancel(self) -> None:
+        """Nobody waits any more."""
+        self.node.note("cancelled")
+
+
+class Node:
+    """A session to a node that answers each call by a script."""
+
+    failure = ""
+    clock = (0.25, 0.125)
+    hello = None
+
+    def __init__(self, name: str, **scripts: list[Any]) -> None:
+        self.host = SimpleNamespace(name=name, address=f"at-{name}", slots=2)
+        self.scripts = scripts
+        self.told: list[str] = []
+
+    def note(self, line: str) -> None:
+        """What it was asked or told."""
+        self.told.append(line)
+
+    async def look_at_clock(self) -> tuple[float, float]:
+        """How far its clock is off."""
+        return 0.5, 0.0625
+
+    async def start(self, name: str, arguments: dict[str, Any], *, seconds: float) -> Call:
+        """A call begins."""
+        await asyncio.sleep(0)
+        self.note(f"{name} within {seconds:g} s: {shown(arguments)}")
+        script = self.scripts.get(name, [LOST])
+        if script and script[0] is LOST:
+            raise LOST
+        return Call(self, script)
+
+
+def shown(arguments: Any) -> str:
+    """What is asked, without what is another one in each run."""
+    if isinstance(arguments, dict):
+        held = (f"{key}: {'*' if key in SECRET else shown(value)}" for key, value in arguments.items())
+        return f"{{{', '.join(held)}}}"
+    if isinstance(arguments, list | tuple):
+        return f"[{', '.join(map(shown, arguments))}]"
+    if isinstance(arguments, float):
+        return f"{arguments:.0f}"
+    return "*" if isinstance(arguments, str) and len(arguments) == 32 else repr(arguments)
+
+
+def asked(title: str, work: Any, nodes: dict[str, Node]) -> Iterator[str]:
+    """What each node was asked, and what came of it."""
+    yield f"=== {title}"
+    result = asyncio.run(work)
+    for name, node in nodes.items():
+        yield f"{name}: {' | '.join(node.told)}"
+    yield f"gives {figures(result)}"
+
+
+def of(count: int = 2, *, lost: tuple[str, ...] = (), **scripts: list[Any]) -> dict[str, Node]:
+    """Nodes that answer so, and some that are gone."""
+    return {f"n{i}": Node(f"n{i}", **({} if f"n{i}" in lost else scripts)) for i in range(1, count + 1)}
+
+
+def of_ending() -> Iterator[str]:
+    """The subjects that are one call: the end, raw material, logins and vendors' tests."""
+    for lost in ((), ("n2",)):
+        nodes = of(ending=[{"ports": {}}], lost=lost)
+        yield from asked(f"ending {lost}", ending.collect(nodes, LAYERS), nodes)  # type: ignore[arg-type]
+        good, bad = {"files": [{"path": "a", "text": "b"}]}, {"files": [{"path": "../a", "text": ""}]}
+        for told in (good, bad):
+            nodes = of(record=[told, good], lost=lost)
+            yield from asked(f"record {lost}", record.collect(nodes, key="0"), nodes)  # type: ignore[arg-type]
+    hosts = {host.name: host for host in parse_hosts("root@n[1-40]")}
+    for count, options in itertools.product(
+        (1, 2, 33), (Options(), Options(ssh_trust=True, python="/p", env=("A=1",)))
+    ):
+        nodes = of(count, trust=[{"logins": []}], lost=("n2",))
+        yield from list(asked(f"trust {count}", trust.collect(nodes, hosts, options), nodes))[:5]  # type: ignore[arg-type]
+    for words in ({}, {"vendor_tests": "dcgmi:1,rvs"}, {"vendor_tests": "rvs", "force": True}):
+        busy = roce().broken("node2", "gpu", devices=gpus(8, processes=1))
+        nodes = {name: Node(name, vendor=[{"rvs": []}]) for name in busy.names}
+        work = vendor.collect(nodes, busy.cluster, Options(**words, env=("A=1",)))  # type: ignore[arg-type]
+        yield from asked(f"vendor {words}", work, nodes)
+
+
+def of_files() -> Iterator[str]:
+    """Paths that are shared or the same: who writes, who reads, and what a refusal or a loss changes."""
+    whole = [True, {}, True, {"places": []}]
+    scripts = {
+        "all well": (whole, whole, whole),
+        "the first may not write": ([True, {"/a": "read-only"}, True, {}], whole, whole),
+        "the first is lost in writing": ([True, LOST], whole, whole),
+        "the first is lost in reading": ([True, {}, HostError("n", "slow")], whole, whole),
+        "the second never looked": (whole, [HostError("n", "hangs")], [True, True, {}]),
+        "nobody may write": tuple([True, {"/a": "no", "/b": "no"}, True, {}] for _ in range(3)),
+    }
+    usual = {"run_id": "x", "env": ("A=1",), "named": ("/n",)}
+    for (title, some), seconds in itertools.product(scripts.items(), (100.0, 10.0)):
+        nodes = {f"n{i}": Node(f"n{i}", files=script) for i, script in enumerate(some, 1)}
+        options = Options(shared=("/a", "/b"), checkpoint_dir="/b", **usual)  # type: ignore[arg-type]
+        yield from asked(f"{title} {seconds}", files.collect(nodes, options, seconds=seconds), nodes)  # type: ignore[arg-type]
+    for same in ((), ("/s", "/t", "/u")):
+        nodes = of(files=[{"places": []}])
+        yield from asked(f"same {same}", files.collect(nodes, Options(same=same, **usual)), nodes)  # type: ignore[arg-type]
+
+
+def of_rounds() -> Iterator[str]:
+    """The first round of facts, and the one about peers."""
+    answers = {
+        "two subjects": [{"subject": "kernel", "facts": {}}, {"subject": "gpu", "missing": "no"}, {"collected": True}],
+        "one of another kind": [{"subject": "gpu", "missing": "no", "kind": "absent"}, {"collected": True}],
+        "a subject twice": [{"subject": "kernel", "facts": {}}, {"subject": "kernel", "missing": "x"}],
+        "an unknown subject": [{"subject": "x", "facts": {}}],
+        "neither": [{"subject": "kernel"}],
+        "lost at once": [HostError("n", "gone")],
+        "lost later": [{"subject": "kernel", "facts": {}}, HostError("n", "gone")],
+    }
+    for title, script in answers.items():
+        for until in (20.0, 200.0):
+            node = Node("n1", facts=script)
+            calls: dict[str, Any] = {}
+
+            async def ask(node: Node = node, calls: dict[str, Any] = calls, until: float = until) -> Any:
+                return await subjects.facts_of(node, 3, LAYERS, calls, until=time.monotonic() + until)  # type: ignore[arg-type]
+
+            try:
+                yield from asked(f"{title} {until}", ask(), {"n1": node})
+            except HostError as error:
+                yield f"raises {' '.join(found.values(error.reason))}"
+            yield f"goes on with {sorted(calls)}"
+    for run, script in itertools.product(
+        (healthy(3), healthy(3).with_variables(MASTER_PORT="29500", MASTER_ADDR="node1"), healthy(1)),
+        ([{"subject": "peers", "facts": {}}], [HostError("n", "gone")]),
+    ):
+        cluster = run.cluster
+        for member in cluster.nodes[:2]:
+            node = Node(member.name)
+            work = subjects.peers_of(Call(node, script), member, cluster, [one.name for one in cluster])  # type: ignore[arg-type]
+            yield from asked(f"peers of {member.name} of {len(cluster)}", work, {member.name: node})
+
+
+def of_meshes() -> Iterator[str]:
+    """The connections between nodes, and to the port of rank 0."""
+    places = {f"n{i}": f"10.0.0.{i}" for i in (1, 2, 3)}
+
+    def script(number: int, **other: Any) -> list[Any]:
+        heard = [name for name in places if name != f"n{number}"]
+        edges = [
+            {
+                "to": name,
+                "port": 5000,
+                "outcome": other.get("outcome", "ok"),
+                "detail": "d",
+                "source_address": "1.2.3.4",
+            }
+            for name in heard
+        ]
+        return [[places[f"n{number}"], 5000], 2, {"edges": edges, "heard": heard, "strangers": 0}]
+
+    plans: dict[str, list[list[Any]]] = {
+        "all well": [script(i) for i in (1, 2, 3)],
+        "refused": [script(1), script(2, outcome="refused"), script(3)],
+        "elsewhere": [script(1), [["10.0.0.9", 5000]], script(3)],
+        "no port": [script(1), [HostError("n", "slow")], script(3)],
+        "lost": [script(1), [*script(2)[:1], HostError("n", "gone")], script(3)],
+    }
+    for title, scripts in plans.items():
+        nodes = {name: Node(name, mesh=script) for name, script in zip(places, scripts, strict=True)}
+        told = list(asked(title, mesh.run(nodes, places, full=True, seconds=9.0), nodes))  # type: ignore[arg-type]
+        yield from (re.sub(r" seconds=(\S+)", took, line) for line in told)
+    first = [["10.0.0.1", 29500], {"edges": [], "heard": ["n2", "n3"], "strangers": 0}]
+    for title, scripts in {
+        "port": [first, script(2), script(3)],
+        "taken": [[HostError("n", "in use")], script(2), script(3)],
+    }.items():
+        for number, one in enumerate(scripts[1:], 2):
+            one[-1] = {**one[-1], "edges": [{**one[-1]["edges"][0], "port": 29500}], "heard": []}
+            one[0] = [places[f"n{number}"], 5000]
+        nodes = {name: Node(name, mesh=script) for name, script in zip(places, scripts, strict=True)}
+        work = rendezvous.run(nodes, places, port=29500, seconds=9.0)  # type: ignore[arg-type]
+        yield from asked(f"{title} of rank 0", work, nodes)
+    yield figures(rendezvous.joined([]))
+
+
+def took(found_there: re.Match[str]) -> str:
+    """Whether a mesh took moments, as it does where nobody is there."""
+    return f" {'moments' if 0 <= float(found_there[1]) < 60 else 'long'}"
+
+
+def of_ports() -> Iterator[str]:
+    """RDMA ports that are tried against each other: which ones, and what is said of them."""
+    for name, run in {"IB": infiniband(3), "RoCE": roce(2), "none": healthy(2)}.items():
+        ports = writes.ports_of(run.cluster)
+        yield f"=== {name}"
+        yield from (f"{figures(port)}" for port in ports[:2])
+        yield f"{len(ports)} {figures(writes.spaces(ports))[:300]}"
+        for rates in (LOST, (48.0, 48.0), (48.0, 5.0), (900.0, 48.0), (None, 48.0), (None, None)):
+
+            def said(number: int, rates: Any = rates) -> dict[str, Any]:
+                if rates is LOST:
+                    raise LOST
+                rate = rates[number == 1]
+                return {"error": f"status {number}"} if rate is None else {"gbytes_per_s": rate}
+
+            nodes = {node.name: PlayedNode({}, write=said) for node in run.cluster}
+            heard: list[str] = []
+            job = job_of(*nodes, backend="nccl")
+            told = asyncio.run(writes.search(nodes, run.cluster, job, threshold=0.8, say=heard.append))  # type: ignore[arg-type]
+            yield f"{rates}: {figures(told.slow)} {len(told.parts)} {figures(told.disputed)} | {told.not_measured}"
+            yield f"  {[' '.join(found.values(line)) for line in heard]}"
+
+
+def sections() -> found.Sections:
+    """Everything."""
+    return {"ending": of_ending, "files": of_files, "rounds": of_rounds, "meshes": of_meshes, "ports": of_ports}
