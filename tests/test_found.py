@@ -66,7 +66,7 @@ def test_rehearsals_tell_what_is_listed(name, section):
     assert_listed(name, section)
 
 
-@sections("asked", "measured", "options", "ranked", "started")
+@sections("gathered", "measured", "options", "ranked", "started")
 def test_jobs_are_prepared_and_judged_as_listed(name, section):
     """Options, placements, reports of ranks and failed jobs; and what is expected, slow and reported."""
     assert_listed(name, section)
