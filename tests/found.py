@@ -5,10 +5,10 @@ lines it points at, the nodes, the values of its sentence and of its fix, and wh
 fields. Of each log, alone and in other circumstances: the causes, their lines, ranks and nodes. Of each broken cluster,
 and where more of its nodes are broken: the verdicts, the values and the commands that an operator is given. Of each
 rehearsal that went wrong: the causes, their nodes, lines and names. Of each fact that is missing or another one: which
-checks speak of it. Of the options, of jobs that are started and of what is measured: what
-tests/job/*/listed.py say. No wording stands there, so a better sentence changes nothing, and a wrong number, line, rank, edit
-or command does. The case of the same name in tests/data/launch/ or tests/diagnose/logs/, or the rows of the check in
-tests/checks/, say whether a line is right.
+checks speak of it. Of the options, of jobs that are started and of what is measured: what tests/job/*/listed.py say. No
+wording stands there, so a better sentence changes nothing, and a wrong number, line, rank, edit or command does. The
+case of the same name in tests/data/launch/ or tests/diagnose/logs/, or the rows of the check in tests/checks/, say
+whether a line is right.
 
 The tests of launch files list themselves what comes of the files that they make (tests.launch.listing), words and all.
 """
