@@ -177,10 +177,11 @@ def listed() -> dict[str, list[str]]:
 
 def main() -> None:
     """Write all of it."""
-    ranks = Ranks()
-    with tempfile.TemporaryDirectory() as folder:
-        played = {name: lines_of(ranks.play(*job), folder) for name, job in jobs(folder).items()}
-        text = "".join(f"##### {name}\n{chr(10).join(lines)}\n" for name, lines in played.items())
+    ranks, text = Ranks(), ""
+    for name in jobs(""):
+        with tempfile.TemporaryDirectory() as folder:  # each has one of its own, as in the test
+            lines = lines_of(ranks.play(*jobs(folder)[name]), folder)
+            text += "\n".join([f"##### {name}", *lines, ""])
     ranks.close()
     FILE.write_text(text, encoding="utf-8", newline="\n")
 
