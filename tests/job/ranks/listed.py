@@ -272,6 +272,11 @@ def of_meetings() -> Iterator[str]:
             patch.setenv(name, text)
             yield f"{text}: {store.number(name, 5)}"
         yield store.why_no_store("EADDRINUSE: x\ny")
+        for address, port in (("127.0.0.1", "29500"), ("127.0.0.1", "x"), ("127.0.0.1", "")):
+            patch.setenv("MASTER_ADDR", address)
+            patch.setenv("MASTER_PORT", port)
+            met = place.meeting_place()
+            yield f"{address} {port}: {met['place']} {met['addresses']} {met['own']} {met['error'][:70]}"
     yield f"{meeting.OF_RANKS} {meeting.OF_LAUNCHERS}"
     kept = Kept({"left": 2})
     meeting.dismiss(kept, 3, 2)
