@@ -30,7 +30,7 @@ from _pytest.runner import runtestprotocol
 
 from tests import kinds
 
-CALLS = 30  # of one function in one test are traced: later ones run hardly a new line, and each costs time
+CALLS = 60  # of one function in one test are traced after the last new line: later ones run hardly one, and cost time
 LINES = 5000  # that these calls run are noted: a long loop comes to the same ones again
 STAGE_SECONDS = 12  # of tests are tried on a change in each of the two stages, as long as they took while traced
 QUICK_SECONDS = 0.5  # of a test that stands among those that start processes and starts none
@@ -242,7 +242,10 @@ class Tracer:
         def lines(frame: types.FrameType, event: str, _: object) -> object:
             if event == "line":
                 code = frame.f_code
-                seen.add((code.co_filename, frame.f_lineno, bool(code.co_flags & inspect.CO_OPTIMIZED)))
+                place = (code.co_filename, frame.f_lineno, bool(code.co_flags & inspect.CO_OPTIMIZED))
+                if place not in seen:
+                    seen.add(place)
+                    called[code] = 0  # what walks over many inputs comes to its rare lines late
                 noted[code] += 1
                 frame.f_trace_lines = noted[code] < LINES
             return lines

@@ -161,7 +161,7 @@ def of_files() -> Iterator[str]:
         "the first is lost in writing": ([True, LOST], whole, whole),
         "the first is lost in reading": ([True, {}, HostError("n", "slow")], whole, whole),
         "the second never looked": (whole, [HostError("n", "hangs")], [True, True, {}]),
-        "nobody may write": tuple([True, {"/a": "no", "/b": "no"}, True, {}] for _ in range(3)),
+        "nobody may write": tuple([True, {"/a": "no", "/b": "no"}, True, {}] for _ in range(5)),
     }
     usual = {"run_id": "x", "env": ("A=1",), "named": ("/n",)}
     for (title, some), seconds in itertools.product(scripts.items(), (100.0, 10.0)):
