@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from preflight.facts.value import Missing
 from preflight.job.collect import ending, files, record, subjects, trust, vendor
 from preflight.job.measure import mesh, rendezvous
 from preflight.job.measure.rdma import writes
@@ -160,7 +161,7 @@ def of_files() -> Iterator[str]:
         "the first is lost in writing": ([True, LOST], whole, whole),
         "the first is lost in reading": ([True, {}, HostError("n", "slow")], whole, whole),
         "the second never looked": (whole, [HostError("n", "hangs")], [True, True, {}]),
-        "nobody may write": tuple([True, {"/a": "no", "/b": "no"}, True, {}] for _ in range(3)),
+        "nobody may write": tuple([True, {"/a": "no", "/b": "no"}, True, {}] for _ in range(5)),
     }
     usual = {"run_id": "x", "env": ("A=1",), "named": ("/n",)}
     for (title, some), seconds in itertools.product(scripts.items(), (100.0, 10.0)):
@@ -196,6 +197,7 @@ def of_rounds() -> Iterator[str]:
             except HostError as error:
                 yield f"raises {' '.join(found.values(error.reason))}"
             yield f"goes on with {sorted(calls)}"
+    yield from of_answers()
     for run, script in itertools.product(
         (healthy(3), healthy(3).with_variables(MASTER_PORT="29500", MASTER_ADDR="node1"), healthy(1)),
         ([{"subject": "peers", "facts": {}}], [HostError("n", "gone")]),
@@ -205,6 +207,20 @@ def of_rounds() -> Iterator[str]:
             node = Node(member.name)
             work = subjects.peers_of(Call(node, script), member, cluster, [one.name for one in cluster])  # type: ignore[arg-type]
             yield from asked(f"peers of {member.name} of {len(cluster)}", work, {member.name: node})
+
+
+def of_answers() -> Iterator[str]:
+    """What nodes gave in two rounds, put together in the order of HOSTS."""
+    answered = subjects.Answered(2)
+    for index, name in enumerate(("n2", "n1")):
+        node = Node(name, facts=[{"subject": "kernel", "missing": "no"}, {"collected": True}])
+        calls: dict[str, Any] = {}
+        answered.take(asyncio.run(subjects.facts_of(node, index, LAYERS, calls, until=time.monotonic() + 9)))  # type: ignore[arg-type]
+    documents, cluster = answered.whole(["n1", "n2", "n3"], "gloo")
+    yield f"{[node.name for node in cluster]} {sorted(cluster.nodes[0].missing)}"
+    answers = {"n2": ({}, {"files": Missing("gone")}), "n1": ({}, {"trust": Missing("no", "absent")})}
+    _, whole = subjects.with_answers(documents, cluster, answers)  # type: ignore[arg-type]
+    yield from (f"{node.name}: {figures(node.missing)}" for node in whole)
 
 
 def of_meshes() -> Iterator[str]:

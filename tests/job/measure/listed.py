@@ -133,6 +133,7 @@ def of_links() -> Iterator[str]:
         "A100-PCIE",
         "L40S",
         "H100 NVL",
+        "AMD MI100",
     }
     for model, ranks, switches in itertools.product(sorted(models), (1, 2, 4, 8), (0, 4)):
         gpus = tuple(msgspec.structs.replace(gpu, name=f"GPU {model}") for gpu in given.cluster.first.gpu.readable())

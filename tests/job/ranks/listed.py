@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -202,6 +203,23 @@ FIRST = attendance.Node("gpu0", "10.0.0.1", "10.0.0.1", "a", 0, 8, 2, "1.0")
 SECOND = replace(FIRST, name="gpu1", address="10.0.0.2", nonce="b", rank=2)
 
 
+# Of a rank's environment, and what is none of ours or a secret.
+VARIABLES = """
+" NCCL_DEBUG GLOO_SOCKET_IFNAME UCX_TLS FI_PROVIDER CUDA_VISIBLE_DEVICES HF_HOME TRITON_CACHE_DIR TORCH_HOME
+OMP_NUM_THREADS MASTER_ADDR TORCHELASTIC_RUN_ID TORCHELASTIC_X ACCELERATE_USE_CPU FSDP_X HIP_X ROCR_X
+NVIDIA_VISIBLE_DEVICES TRANSFORMERS_CACHE XDG_CACHE_HOME XDG_DATA_HOME RANK WORLD_SIZE LOCAL_RANK
+LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK HOME TMPDIR SLURM_PROCID SLURM_NTASKS SLURM_LOCALID SLURM_STEP_ID
+SLURM_JOB_ID SLURM_JOB_NAME SLURMD_NODENAME OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE
+OMPI_COMM_WORLD_LOCAL_RANK CONDA_DEFAULT_ENV VIRTUAL_ENV LD_LIBRARY_PATH PYTHONPATH ODD_RANK USER EDITOR
+NCCL_TOKEN HF_KEY CUDA_SECRET UCX_PASS FI_CREDENTIAL HF_AUTH TORCH_JWT NCCL_APIKEY
+"""
+
+
+def unknown(*_words: Any, **_more: Any) -> None:
+    """In the place of a look-up of a name that nobody knows."""
+    raise socket.gaierror(-2, "Name or service not known")
+
+
 class Kept(dict[str, Any]):
     """Torch's store, as far as a meeting asks it."""
 
@@ -272,6 +290,19 @@ def of_meetings() -> Iterator[str]:
             patch.setenv(name, text)
             yield f"{text}: {store.number(name, 5)}"
         yield store.why_no_store("EADDRINUSE: x\ny")
+        for address, port in (("127.0.0.1", "29500"), ("127.0.0.1", "x"), ("127.0.0.1", "")):
+            patch.setenv("MASTER_ADDR", address)
+            patch.setenv("MASTER_PORT", port)
+            met = place.meeting_place()
+            yield f"{address} {port}: {met['place']} {met['addresses']} {met['own']} {met['error'][:70]}"
+        patch.setenv("MASTER_PORT", "29500")
+        patch.setattr("socket.getaddrinfo", unknown)
+        yield place.meeting_place()["error"]
+        for name in VARIABLES.split():
+            patch.setenv(name, "x")
+        here = place.arrived(["a" * 300, "b"], ["ODD_RANK"], "net:[1]")
+        told = [name for name in VARIABLES.split() if name in here["variables"]]
+        yield f"{' '.join(told)} | {[len(word) for word in here['argv']]} {here['own_network']} {sorted(here)}"
     yield f"{meeting.OF_RANKS} {meeting.OF_LAUNCHERS}"
     kept = Kept({"left": 2})
     meeting.dismiss(kept, 3, 2)

@@ -224,6 +224,37 @@ def of_notes() -> Iterator[str]:
                 if value != event[name]:
                     yield f"{name} {value!r}: {taken_note(arrived, {**event, name: value})}"
 
+    whole: tuple[dict[str, Any], ...] = (
+        {"began": {"path": "/a.sh", "folder": "/", "differs": True, "at": 1.0}},
+        {"rows": [[0, 7, 0, 1.0, 2, "/srv/run.sh"], [1, 7, 127, 2.0, 3, "/srv/run.sh"]]},
+        {"notes": [["launcher-5", {"launcher": ["torchrun", "t.py"], "pid": 5, "parent": 1, "at": 1.0}]]},
+        {"notes": [["launcher-5", {"made": "/tmp/torchelastic_x"}]]},
+        {"ended": 3, "shell": 7, "at": 4.0},
+        {"processes": [{"pid": 5, "parent": 1, "state": "S", "words": "python", "sockets": []}]},
+        {"stray": "python train.py"},
+        {"output": {"out": "a", "err": "b", "out_before": "c", "err_before": "d", "has_begun": True}},
+    )
+    for event in whole:
+        yield f"=== {event}"
+        yield of_node(event)
+        for name, value in product_of_one(event):
+            yield f"{name} {value!r}: {of_node({**event, name: value})}"
+
+
+def product_of_one(event: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Other values for each part of an event."""
+    return itertools.product(event, (None, "x", 5, [], [[0, "7"]], {"at": 1.0}, True))
+
+
+def of_node(event: dict[str, Any]) -> str:
+    """What a node is known to have done after an event."""
+    story = NodeStory("node2")
+    try:
+        story.take(event)
+    except (BadReply, KeyError) as error:
+        return f"no {type(error).__name__} {' '.join(word for word in str(error).split() if '$' in word)}"
+    return " ".join(f"{name}={held}" for name, held in vars(story).items() if held and name not in ("moved", "node"))
+
 
 def taken_note(*notes: dict[str, Any]) -> str:
     """How far a rank came by these notes of its node."""

@@ -110,8 +110,8 @@ def left_locks(path: str) -> list[str]:
     for folder, _, files in os.walk(path):
         for name in files:
             full = os.path.join(folder, name)
-            is_lock = name == "lock" or name.endswith(".lock")
-            if is_lock and not has_result(files) and is_old(full) and not is_held(full):
+            # Of filelock and the like (x.lock) the file stays, and the lock does not.
+            if name == "lock" and not has_result(files) and is_old(full) and not is_held(full):
                 found.append(full[:300])
         seen += len(files) + 1
         if len(found) >= MOST_LOCKS or seen > MOST_ENTRIES:
@@ -136,8 +136,6 @@ def is_held(path: str) -> bool:
     """Whether a program has locked the file; the mere presence of torch's own `lock` says that it is taken."""
     import fcntl
 
-    if os.path.basename(path) != "lock":  # of filelock and the like: the file stays, the lock does not
-        return True
     try:
         with open(path, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from preflight.job.ranks.bench import cores
 from preflight.job.ranks.bench.cores import a_turn, cores_near, cores_of
 
 
@@ -24,6 +25,21 @@ def test_a_rank_gets_its_cores_back(monkeypatch):
     before = os.sched_getaffinity(0)
     with cores_near(SimpleNamespace(type="cuda")):
         assert os.sched_getaffinity(0) == before
+    assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_a_rank_copies_on_cores_near_its_gpu(monkeypatch, tmp_path, near):
+    """As the kernel lists them for its place on the bus; one that may use none of them stays where it is."""
+    before = os.sched_getaffinity(0)
+    place = SimpleNamespace(pci_domain_id=0, pci_bus_id=0x9B, pci_device_id=1)
+    cuda = SimpleNamespace(get_device_properties=lambda _device: place)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(cores, "PCI_DEVICES", str(tmp_path))
+    (tmp_path / "0000:9b:01.0").mkdir()
+    (tmp_path / "0000:9b:01.0" / "local_cpulist").write_text(f"{max(before)},4000-4003\n" if near else "4000-4003\n")
+    with cores_near(SimpleNamespace(type="cuda")):
+        assert os.sched_getaffinity(0) == ({max(before)} if near else before)
     assert os.sched_getaffinity(0) == before
 
 
