@@ -41,7 +41,7 @@ from preflight.job.measure.rehearsal.judged import judged as judged_rehearsal
 from preflight.judge.ledger.findings import Command, Finding, Verdict
 from preflight.launch.read import read_texts
 from preflight.launch.rules.check import check_texts
-from preflight.said import Said
+from preflight.said import Said, values_in
 from preflight.said.errors import UsageError
 from preflight.testing import FakeRun
 from tests.checks import spread, unlike
@@ -406,7 +406,9 @@ def of_measuring() -> Sections:
 def as_judged(finding: Finding) -> Iterator[str]:
     """Verdict, nodes and values; for each node the command for now and the one that lasts, without mere remarks."""
     told = list(values(finding.message))
-    yield " ".join([str(finding.verdict), *of_nodes(finding), *told])
+    rows = dict.fromkeys(values_in(finding.message, "about"))  # of tables, by which commands are looked up
+    about = [f"({', '.join(map(str, rows))})"] * bool(rows)
+    yield " ".join([str(finding.verdict), *about, *of_nodes(finding), *told])
     yield from as_advised(finding, told)
     yield from (f"  {command.node}: {typed(command)}" for command in finding.commands)
 

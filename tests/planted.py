@@ -62,6 +62,7 @@ OF = {
     "infiniband": ("rdma.", "gpu.imex", "gpu.an_nvlink"),
     "netdevs": ("rdma.", "network.", "names."),
 }
+ONCE = ("half", "longer", "none")  # of the other values those that are tried in two places at once
 OF_NODES = ("node", "cluster", "ending")
 MEASURED = ("roce bench", "roce training", "infiniband bench")  # kinds of checks, and what a run measured for them
 # A run asks for the peers by its own names, and gives no name to a node that has none.
@@ -90,7 +91,8 @@ def is_named(value: Any) -> bool:
 def plants(value: Any, kind: str) -> Iterator[tuple[str, str, Any]]:
     """Field, word and the value with one field changed, however deep: of a list the last, of a table the first item.
 
-    Of lists that were measured the first too: they are of several collectives, where facts list what is alike.
+    Of lists that were measured the first too, and both: they are of several collectives and nodes, where facts list
+    what is alike.
     """
     if isinstance(value, msgspec.Struct) or is_named(value):
         names = value._fields if is_named(value) else value.__struct_fields__
@@ -107,8 +109,13 @@ def plants(value: Any, kind: str) -> Iterator[tuple[str, str, Any]]:
     elif isinstance(value, tuple) and value:
         for path, word, other in plants(value[-1], kind):
             yield path, word, (*value[:-1], other)
-        for path, word, other in plants(value[0], kind) if kind == "measured" and len(value) > 1 else ():
-            yield f"first.{path}".rstrip("."), word, (other, *value[1:])
+        if kind == "measured" and len(value) > 1:
+            firsts = {(path, word): other for path, word, other in plants(value[0], kind)}
+            for (path, word), other in firsts.items():
+                yield f"first.{path}".rstrip("."), word, (other, *value[1:])
+            for path, word, other in plants(value[-1], kind):
+                if (path, word) in firsts and word in ONCE:
+                    yield f"both.{path}".rstrip("."), word, (firsts[path, word], *value[1:-1], other)
     elif isinstance(value, dict) and value:
         key = next(iter(value))
         for path, word, other in plants(value[key], kind):

@@ -23,7 +23,7 @@ from tests.checks.samples import check, judge
 FILE = said.FOLDER / "edges.txt"
 BASES = ("roce", "full", "infiniband")
 MEASURED = ("bench", "training")  # in place of a subject, what a run measured: each figure needs a run of its own
-FIRST = "first"
+FIRST, BOTH = "first", "both"
 KINDS = ("node", "cluster", "ending")
 # Checks that compare nodes speak of any difference: they have no edge.
 COMPARING = re.compile(r"same|alike|agree|unique|in_step|drifted|one_id|_every_other|near|names_on")
@@ -111,7 +111,7 @@ def starts() -> Iterator[tuple[str, str, str, str, str]]:
             words = spoken_of.split(" ")
             if arrow and words[0] in ("warn", "fail") and (subject in MEASURED or is_asked(words[1])):
                 for field, _, word in (one.partition("=") for one in fields.split("; ")):
-                    if word in WORDS:
+                    if word in WORDS and BOTH not in field.split("."):
                         yield base, words[1], subject, field, word
 
 

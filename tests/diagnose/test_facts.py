@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from preflight.diagnose import diagnose, facts
-from preflight.diagnose.gather import facts_index
+from preflight.diagnose.facts import Unjoined
+from preflight.diagnose.gather import Gatherer, facts_index
 from preflight.diagnose.index import words_of
 from tests.diagnose import marks
 
@@ -144,3 +145,29 @@ def test_a_rank_that_has_enqueued_nothing_is_missing():
         hang = diagnose([*lines, ENQUEUED.format(2, last, last)]).job.hang
         assert hang is not None
         assert hang.missing == missing
+
+
+def test_each_collective_that_not_all_came_to_has_its_own_ranks():
+    """As torch's reader of the flight recorder lists them: what stands below the name of one is that one's."""
+    lines = (
+        "missing ranks: {7}",
+        "Not all ranks joining collective, sequence number: 5",
+        "collective: nccl:all_reduce",
+        "collective: nccl:reduce",
+        "expected ranks: {0, 1, 2}",
+        "missing ranks: {2}",
+        "missing ranks: {1}",
+        "Not all ranks joining collective, sequence number: 9",
+        "collective: nccl:broadcast",
+        "missing ranks: {0, 1}",
+        "expected ranks: {0, 1, 3}",
+    )
+    gathered = Gatherer()
+    gathered.read("log", ((number, line.encode()) for number, line in enumerate(lines, 1)))
+    assert gathered.facts.unjoined == [
+        Unjoined(5, "ALL_REDUCE", (2,), (0, 1, 2)),
+        Unjoined(9, "BROADCAST", (0, 1), (0, 1, 3)),
+    ]
+    hang = gathered.facts.hang()
+    assert hang is not None
+    assert (hang.sequence, hang.operation, hang.waiting, hang.missing) == (5, "ALL_REDUCE", (0, 1), (2,))

@@ -174,9 +174,17 @@ def needs_rdma(cluster: Cluster) -> None:
         return
     if not having:
         raise NotApplicable(NO_RDMA)
-    reasons = dict.fromkeys(cluster[name].without_rdma() for name in having)
+    reasons = dict.fromkeys(_why_without_rdma(cluster[name]) for name in having)
     if all(reasons):
         raise NotApplicable(joined(reasons))
+
+
+def _why_without_rdma(node: NodeFacts) -> str:
+    """Why the job uses none of the node's devices; "" where it may, or where the node does not tell."""
+    try:
+        return node.without_rdma()
+    except FactMissing:
+        return ""
 
 
 def judge_equals(cluster: Cluster, judge: Callable[[Cluster], None]) -> None:

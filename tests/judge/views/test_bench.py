@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.facts.results import Slow
+from preflight.facts.results import RING, Slow
 from preflight.judge.views.bench import BenchView, slow_text
 from preflight.said.errors import BlockedBy, NotApplicable, NotMeasured
 from preflight.testing import healthy, roce
-from tests.checks.samples import busbw
+from tests.checks.samples import busbw, within_nodes
 
 
 def _bench(run):
@@ -104,3 +104,27 @@ def test_who_takes_long_to_import_torch_is_named(seconds, slow):
     )
     found = _bench(run.bench_has(ranks=ranks)).slow_imports(limit_seconds=60.0, ratio=3.0)
     assert tuple(node for blame in found for node in blame.nodes) == slow
+
+
+@pytest.mark.parametrize(
+    ("rates", "slow"),
+    [
+        ({"node1": 9.0, "node2": 1.0}, ["node2"]),
+        ({"node1": 9.0, "node2": 9.0, "node3": 9.0}, []),
+        ({"node1": 9.0, "node2": 7.2, "node3": 9.0}, []),
+        ({"node1": 9.0, "node2": 7.19, "node3": 9.0}, ["node2"]),
+        ({"node1": 1.0, "node2": 9.0, "node3": 9.0, "node4": 2.0}, ["node1", "node4"]),
+    ],
+)
+def test_a_group_is_slow_by_the_median_of_all(rates, slow):
+    """Two are enough to compare; what has the share of the median that is asked for is well."""
+    found = _bench(within_nodes(roce(), **rates)).slow_groups(share=0.8)
+    assert [node for blame in found for node in blame.nodes] == slow
+
+
+def test_one_group_is_compared_with_none():
+    """Nor is the ring over all of them a group."""
+    with pytest.raises(NotApplicable, match="all ranks are one group"):
+        _bench(within_nodes(roce(), node1=9.0)).slow_groups(share=0.8)
+    with pytest.raises(NotApplicable, match="all ranks are one group"):
+        _bench(within_nodes(roce(), **{"node1": 9.0, RING: 9.0})).slow_groups(share=0.8)

@@ -255,3 +255,21 @@ def test_a_fault_in_the_text_of_any_version_is_named_in_twenty_of_twenty(fault):
         view = of(run.bench_has(transports=tuple(used)))
         blames = [blame for question in QUESTIONS for blame in getattr(view, question)()]
         assert {node for blame in blames for node in blame.nodes} == ({bad} if bad else set()), (seed, version, blames)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_two_ranks_of_a_node_are_enough_to_talk_over_nvlink(count):
+    """Those that talk through the host's memory are told."""
+    run = roce()
+    ranks = [one for one in run.measured_bench.ranks if one.rank % 8 < count]
+    used = tuple(transport(rank, name, within_node=("SHM/direct",)) for rank, name in enumerate(run.names))
+    (found,) = of(run.bench_has(ranks=tuple(ranks), transports=used)).detours_within()
+    assert found.nodes == run.names
+
+
+def test_one_rank_of_each_node_asks_for_no_nvlink():
+    """There is nobody whom it could reach so."""
+    run = roce()
+    ranks = tuple(one for one in run.measured_bench.ranks if one.rank % 8 == 0)
+    with pytest.raises(NotApplicable, match="no node has several ranks"):
+        of(run.bench_has(ranks=ranks)).detours_within()

@@ -9,7 +9,7 @@ from preflight.facts.subjects.network import Address, Network
 from preflight.facts.subjects.rdma import Gid, Rdma
 from preflight.judge.ledger.findings import Verdict
 from preflight.testing import roce
-from tests.checks.samples import judge
+from tests.checks.samples import judge, with_netdevs
 
 CHECK = "rdma.ports_are_in_the_subnet_of_their_rail"
 
@@ -61,3 +61,15 @@ def test_ports_of_other_names_have_no_order():
     renamed = [msgspec.structs.replace(one, name=f"mlx5_{90 - place}") for place, one in enumerate(devices)]
     run = run.broken("node2", "rdma", devices=tuple(renamed)).with_variables("node2", NCCL_IB_HCA="mlx5_90,mlx5_89")
     assert said(run) == {}
+
+
+def test_a_subnet_that_one_node_has_on_two_ports_tells_no_rail():
+    """Its cables need not be crossed: the fabric of that subnet may have all ports."""
+    run = with_netdevs(roce())
+    assert said(run) == {}
+    run = run.broken_interface("node2", "rdma1", addresses=(Address("10.1.0.99", 24, "inet"),))
+    run = run.broken_rdma_port("node2", 1, gids=(Gid(3, mapped("10.1.0.99"), "RoCE v2", "rdma1"),))
+    assert said(run) == {}
+    away = run.broken_interface("node2", "rdma0", addresses=(Address("10.7.0.9", 24, "inet"),))
+    away = away.broken_rdma_port("node2", 0, gids=(Gid(3, mapped("10.7.0.9"), "RoCE v2", "rdma0"),))
+    assert list(said(away)) == [("node2",)]
