@@ -112,6 +112,8 @@ class Map:
         of_lines = self.ran.get(path, {})
         wanted = of_lines if is_at_import else range(lines[0], lines[1] + 1)
         chosen = {test for line in wanted for test in of_lines.get(line, ())}
+        # what walks over all cases calls a function more often than it is traced
+        chosen.update(test for test in set().union(*of_lines.values()) if is_below(test, BROAD))
         for test in self.seconds:
             in_twin = is_below(test, twins)
             if is_at_import and (in_twin or is_below(test, tests_of(path))):
