@@ -166,7 +166,8 @@ def _services(plans: list[Plan]) -> list[Plan]:
 def _staged(names: list[str], by_file: dict[str, list[Plan]]) -> Iterable[Group]:
     """A script may run several stages one after the other: the first of every file are one job, the second another."""
     if len(names) == 1:
-        plans = by_file[names[0]]
+        (name,) = names
+        plans = by_file[name]
         loops = [plan for plan in plans if plan.is_logged_in or plan.is_by_hand] or numbered(plans) or _services(plans)
         if len(loops) > 1:
             yield Group(tuple(loops), tuple(names))
