@@ -152,7 +152,7 @@ def test_what_walks_over_all_cases_is_tried_on_every_line_of_a_file_that_it_runs
     path, own, all_cases = (
         "preflight/launch/seats.py",
         "tests/launch/test_seats.py::test_a",
-        "tests/test_found.py::test_b[starts-x]",
+        "tests/test_found.py::test_launch_files_hold_what_is_listed[starts-x.txt]",
     )
     made = Map({own: 0.1, all_cases: 0.1}, {path: {3: frozenset({own}), 9: frozenset({all_cases})}}, {})
     assert made.stages(path, (3, 3), is_at_import=False) == [[own], [all_cases]]
