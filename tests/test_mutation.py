@@ -226,6 +226,18 @@ def test_a_test_that_hangs_is_late_before_the_others_have_had_their_time():
     assert left < mutation.STARTING_SECONDS + mutation.SLOWER * 2.0 < chosen.allowed(["a::b", "a::c"])
 
 
+def test_what_walks_over_all_cases_is_tried_on_every_line_of_a_file_that_it_runs():
+    """It calls a function more often than calls of it are traced."""
+    path, own, all_cases = (
+        "preflight/launch/seats.py",
+        "tests/launch/test_seats.py::test_a",
+        "tests/test_found.py::test_launch_files_hold_what_is_listed[starts-x.txt]",
+    )
+    made = Map({own: 0.1, all_cases: 0.1}, {path: {3: frozenset({own}), 9: frozenset({all_cases})}}, {})
+    assert made.stages(path, (3, 3), is_at_import=False) == [[own], [all_cases]]
+    assert made.stages("preflight/launch/start.py", (3, 3), is_at_import=False) == []
+
+
 def test_every_exception_by_hand_is_still_a_line_of_ours():
     """One that nobody needs any more is taken out."""
     gone = [key for key in mutation_same.SAME if key[1] not in (ROOT / key[0]).read_text()]

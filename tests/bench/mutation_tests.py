@@ -49,6 +49,10 @@ BROAD = (
     "tests/launch/test_words.py",
     "tests/test_found.py",
 )
+# Which call a function more often than its calls are traced: they are tried on each line of a file that they run.
+OF_MANY_CASES = tuple(
+    f"tests/test_found.py::test_launch_files_hold_what_is_listed[{name}-" for name in ("launch", "starts")
+)
 ALSO: dict[str, tuple[str, ...]] = {
     "checks": ("tests/judge", "tests/testing"),
     "preflight/diagnose": (
@@ -139,6 +143,7 @@ class Map:
         of_lines = self.ran.get(path, {})
         wanted = of_lines if is_at_import else range(lines[0], lines[1] + 1)
         chosen = {test for line in wanted for test in of_lines.get(line, ())}
+        chosen.update(test for test in set().union(*of_lines.values()) if test.startswith(OF_MANY_CASES))
         for test in self.seconds:
             in_twin = is_below(test, twins)
             if is_at_import and (in_twin or is_below(test, tests_of(path))):

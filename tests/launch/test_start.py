@@ -126,3 +126,10 @@ def test_the_ranks_of_one_node_are_no_template():
     """A file that says RANK=0 is the first node's alone."""
     assert starting_of(read_texts({"a.sh": EXPORTS + "RANK=0 python t.py\n"})).nodes == 1
     assert starting_of(read_texts({"a.sh": EXPORTS + "RANK=$1 python t.py\n"})).nodes == 0
+
+
+def test_a_start_of_deepspeed_needs_gpus():
+    """The first of those that do is named."""
+    need = config(1, distributed_type="DEEPSPEED") + "deepspeed_config:\n  zero_stage: 2\n"
+    assert starting_of(read_texts({"a.yaml": config(0), "b.yaml": config(1)})).needs_gpus == ""
+    assert starting_of(read_texts({"b.yaml": need})).needs_gpus == "b.yaml:1"

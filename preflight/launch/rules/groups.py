@@ -89,8 +89,8 @@ def _by_file(files: LaunchFiles) -> dict[str, list[Plan]]:
 def _sets(by_file: dict[str, list[Plan]]) -> list[list[str]]:
     """The files in sets, each of one job; in the order in which they were given."""
     sets: list[list[str]] = []
-    sizes = [firm(plan.nodes) or firm(plan.world_size) or 1 for plans in by_file.values() for plan in plans]
-    may_be_one = len(by_file) <= max(sizes, default=1)
+    sizes = [firm(plan.nodes) or firm(plan.world_size) or 0 for plans in by_file.values() for plan in plans]
+    may_be_one = any(len(by_file) <= size for size in sizes)
     for name, plans in by_file.items():
         fits = functools.partial(_of_one_job, plans[0], may_be_one=may_be_one)
         fitting = [held for held in sets if any(fits(by_file[other][0]) for other in held)]
@@ -166,7 +166,8 @@ def _services(plans: list[Plan]) -> list[Plan]:
 def _staged(names: list[str], by_file: dict[str, list[Plan]]) -> Iterable[Group]:
     """A script may run several stages one after the other: the first of every file are one job, the second another."""
     if len(names) == 1:
-        plans = by_file[names[0]]
+        (name,) = names
+        plans = by_file[name]
         loops = [plan for plan in plans if plan.is_logged_in or plan.is_by_hand] or numbered(plans) or _services(plans)
         if len(loops) > 1:
             yield Group(tuple(loops), tuple(names))

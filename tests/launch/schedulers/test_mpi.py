@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.launch.read import read_texts
+from preflight.launch.schedulers.mpi import horovodruns
 from tests.launch.samples import failed, rules
 
 START = "export MASTER_ADDR={} MASTER_PORT=29500\nmpirun -np {} {} -x MASTER_ADDR -x MASTER_PORT python t.py\n"
@@ -43,3 +45,19 @@ def test_a_host_that_is_not_in_the_list_is_told():
 def test_a_number_for_each_host_bounds_the_processes(count, given, is_refused):
     """Open MPI refuses more than ppr or -N lets on the hosts; Hydra begins with the first host again."""
     assert ("mpi_slots_are_enough" in failed({"go.sh": START.format("n1", count, given)})) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("words", "is_one"),
+    [
+        ("horovodrun -np 4 -H n1:2,n2:2 python t.py", True),
+        ("/opt/bin/horovodrun -np 4 --hosts n1:2 python t.py", True),
+        ("horovodrun -np 4 --hostfile=hosts python t.py", True),
+        ("horovodrun -np 4 -hostfile hosts python t.py", True),
+        ("horovodrun -np 4 python t.py", False),
+        ("mpirun -np 4 -H n1:2,n2:2 python t.py", False),
+    ],
+)
+def test_horovodrun_reaches_other_hosts_where_it_names_them(words, is_one):
+    """By an option of its own, behind which `=` may stand."""
+    assert horovodruns(read_texts({"a.sh": f"echo start\n{words}\n"})) == ([tuple(words.split())] if is_one else [])

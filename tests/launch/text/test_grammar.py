@@ -140,3 +140,22 @@ def test_every_place_of_a_text_has_its_line_and_every_line_its_end(text):
     ends = [len("\n".join(rows[: number + 1])) for number in range(len(rows))]
     assert [lines.end(number + 1) for number in range(len(rows))] == ends
     assert lines.end(len(rows) + 5) == len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_too_deep"),
+    [
+        ("((((", True),
+        ("(((", False),
+        ("()" * 9, False),
+        (")))((((", True),
+        ("(()((", False),
+        ("((()((", True),
+        ("", False),
+    ],
+)
+def test_only_what_is_open_at_one_place_counts(monkeypatch, text, is_too_deep):
+    """Closed ones do not, and none can be closed that was not opened; the grammar is not asked to mend what is."""
+    monkeypatch.setattr(grammar, "DEPTH_LIMIT", 3)
+    assert grammar.is_too_deep(text) is is_too_deep
+    assert (grammar.parse(text).text == b"(") is is_too_deep

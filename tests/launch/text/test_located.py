@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from preflight.launch.text import located
 from preflight.launch.text.located import load
 from preflight.said.errors import UsageError
 from tests.launch.samples import INDEXED, PYTORCHJOB, config, judged
@@ -109,3 +110,35 @@ def test_a_file_that_cannot_be_read_is_one_line(text, words):
 def test_an_empty_file_has_no_documents():
     """Nor has one of comments."""
     assert load("", "n.yaml") == load("# nothing\n", "n.yaml") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("a:\n  b:\n    c:\n      d: 1\n", 4), ("- - - - 1\n", 1), ("a: &x [1]\nb: [[*x]]\n", 1), ("a: {b: {c: 1}}\n", 0)],
+)
+def test_what_is_nested_too_deep_is_refused_at_its_line(monkeypatch, text, line):
+    """As many levels as the limit are read."""
+    monkeypatch.setattr(located, "DEPTH_LIMIT", 3)
+    if line:
+        with pytest.raises(UsageError, match=f"^a.yaml:{line}: nested too deep"):
+            load(text, "a.yaml")
+    else:
+        assert load(text, "a.yaml") is not None
+
+
+def test_what_aliases_fill_in_is_counted(monkeypatch):
+    """A few lines may stand for millions of values."""
+    monkeypatch.setattr(located, "NODES_LIMIT", 12)
+    assert load("a: &x [1, 2, 3]\nb: *x\n", "a.yaml") is not None
+    with pytest.raises(UsageError, match=r"^a.yaml:1: nested too deep, or too large once its aliases are filled in"):
+        load("a: &x [1, 2, 3]\nb: [*x, *x, *x]\n", "a.yaml")
+
+
+def test_a_value_that_yaml_itself_refuses_stays_a_text():
+    """A day that no calendar has, a tag of Python; a key that is a list is nobody's."""
+    (found,) = load("day: 2024-02-31\n? [a, b]\n: 1\nbig: 1e999\nten: 2024-02-03\n", "a.yaml")
+    assert {key: held.value for key, held in found.items()} == {
+        "day": "2024-02-31",
+        "big": "1e999",
+        "ten": "2024-02-03",
+    }

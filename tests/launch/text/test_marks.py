@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.launch.field import Sourced, Unknown
+from preflight.launch.text import marks as module
 from preflight.launch.text.marks import Marks, clean, is_firm, is_known, plain, varies, without_lines
 
 
@@ -98,3 +99,21 @@ def test_alternatives_keep_the_options_that_they_share(texts, kept):
     """The first words up to the first that differs; an option with two values is one whose value is not known."""
     marks = Marks("x.sh")
     assert marks.spelled(marks.shared(texts, "X", 1)) == kept
+
+
+def test_more_unknown_parts_than_there_are_letters_for_share_the_last(monkeypatch):
+    """Each is still unknown."""
+    monkeypatch.setattr(module, "DEFAULT_BASE", module.UNKNOWN_BASE + 2)
+    marks = Marks("a.sh")
+    found = [marks.unknown(f"${name}", 1) for name in "abcd"]
+    assert found[1:] == [found[1]] * 3 != [found[0]] * 3
+    assert [one.expression for one in marks.unknowns] == ["$a", "$b"]
+
+
+def test_what_is_spelled_is_cut_where_it_grows(monkeypatch):
+    """Behind the part that goes over the limit."""
+    marks = Marks("a.sh")
+    text = "".join(f"{marks.unknown(f'${name}', 1)}-" for name in "abcd")
+    assert marks.spelled(text) == "$a-$b-$c-$d-"
+    monkeypatch.setattr(module, "SPELLED_LIMIT", 3)
+    assert marks.spelled(text) == "$a-$b-..."
