@@ -93,7 +93,7 @@ def _gpus_of_entrypoint(document: Located, spec: Located, groups: list[Group], f
 def _commands_of_entrypoint(document: Located, file: str) -> list[Finding]:
     """The entrypoint of a RayJob is one command: what stands behind it runs in the pod that submits the job.
 
-    KubeRay puts the entrypoint behind `ray job submit --` in a line of bash (its BuildJobSubmitCommand); with
+    KubeRay puts the entrypoint behind `ray job submit --` in a line of bash; with
     submissionMode HTTPMode Ray gets it as it is.
     """
     entry, mode = document.get("spec", "entrypoint"), document.get("spec", "submissionMode")
