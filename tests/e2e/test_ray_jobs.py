@@ -86,7 +86,7 @@ def test_the_start_script_of_verl_submits_its_trainer_behind_go(lab):
             if rank
         ]
         assigned = [f"{name}={value}" for name, value in {**given, "NODE_RANK": "0"}.items()]
-        done = lab.hosts[0].run(["env", "-C", "/tmp", *assigned, *words], timeout_s=200)
+        done = lab.hosts[0].run(["env", "-C", str(lab.shared), *assigned, *words], timeout_s=200)
         assert done.returncode == 0, done.stdout + done.stderr
         assert re.search(r"^GO\b.*\b3 .*^rollout 2 of 3$", done.stdout, re.DOTALL | re.MULTILINE), done.stdout
         assert "trainer.total_epochs=1" in done.stdout

@@ -20,7 +20,7 @@ START = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
 COUNT = "import ray; ray.init('auto', log_to_driver=False); print(sum(node['Alive'] for node in ray.nodes()))"
 # What is Ray's own on a host: its processes, its workers, which wait for the next task, its files, and the ports of all
 # of these, which change; a port of ours goes with its process, which is none of them.
-OF_RAY = ("ray::", "/ray/", "/tmp/ray", "plasma", "raylet", "listening on tcp")
+OF_RAY = ("ray::", "/ray/", "/tmp/ray", "/tmp/pymp-", "plasma", "raylet", "listening on tcp")
 
 
 def why_not() -> str:

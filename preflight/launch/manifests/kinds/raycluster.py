@@ -93,8 +93,8 @@ def _gpus_of_entrypoint(document: Located, spec: Located, groups: list[Group], f
 def _commands_of_entrypoint(document: Located, file: str) -> list[Finding]:
     """The entrypoint of a RayJob is one command: what stands behind it runs in the pod that submits the job.
 
-    KubeRay puts the entrypoint behind `ray job submit --` in a line of bash; with
-    submissionMode HTTPMode Ray gets it as it is.
+    KubeRay puts the entrypoint behind `ray job submit --` in a line of bash; with `submissionMode: HTTPMode` Ray gets
+    it as it is.
     """
     entry, mode = document.get("spec", "entrypoint"), document.get("spec", "submissionMode")
     if entry is None or not isinstance(entry.value, str) or (mode is not None and mode.value == "HTTPMode"):
