@@ -14,17 +14,17 @@ import functools
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO, Any
-
-from preflight.reach.session.pipes import Exit
 
 SET_SIGNALS, NEW_SESSION = 0x04, 0x80  # POSIX_SPAWN_SETSIGDEF and POSIX_SPAWN_SETSID
 STRUCT_BYTES = 1024  # no posix_spawnattr_t, posix_spawn_file_actions_t or sigset_t is larger
 NEEDED = "posix_spawn_file_actions_addclosefrom_np"  # in glibc since 2.34
 STANDARD = 3  # descriptors: input, output and errors
+REAPING_SECONDS = 2.0  # after a SIGKILL; longer it only takes where the kernel is stuck
 AT_ONCE = 3  # each has three further descriptors for as long as it takes
 
 
@@ -47,23 +47,25 @@ class Command:
 async def started(argv: Sequence[str]) -> Command:
     """Start a command with pipes, in a new session. Raises OSError where that fails."""
     start = by_subprocess if _library() is None else by_the_library
-    starting = asyncio.get_running_loop().run_in_executor(_threads(), start, argv)
+    starting = _threads().submit(start, argv)
     try:
-        return await asyncio.shield(starting)
+        return await asyncio.wrap_future(starting)
     except asyncio.CancelledError:
-        starting.add_done_callback(_end)
+        starting.add_done_callback(_end)  # in its thread: nobody may run our loop by then
         raise
 
 
-def _end(starting: asyncio.Future[Command]) -> None:
-    """Kill a command whose start was cancelled."""
+def _end(starting: Future[Command]) -> None:
+    """Kill and reap a command whose start was cancelled."""
     if starting.cancelled() or starting.exception() is not None:
         return
     command = starting.result()
     command.close()
     with contextlib.suppress(ProcessLookupError):
         os.kill(command.pid, signal.SIGKILL)
-    Exit(command.pid, command.poll)
+    until = time.monotonic() + REAPING_SECONDS
+    while command.poll() is None and time.monotonic() < until:
+        time.sleep(0.002)
 
 
 @functools.cache

@@ -96,3 +96,20 @@ async def given_up():
 def test_a_command_that_nobody_waits_for_any_more_is_ended():
     """Nor is it left to be reaped."""
     assert asyncio.run(given_up())
+
+
+def test_a_command_is_ended_though_the_loop_that_started_it_is_gone():
+    """Its pipes are closed too: a run that is interrupted leaves nothing."""
+    before, files = children(), set(os.listdir("/proc/self/fd"))
+
+    async def cancelled():
+        starting = asyncio.ensure_future(started(["sleep", "600"]))
+        await asyncio.sleep(0)
+        starting.cancel()
+
+    for _ in range(20):
+        asyncio.run(cancelled())
+    end = time.monotonic() + 10
+    while (children() - before or set(os.listdir("/proc/self/fd")) - files) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert (children() - before, set(os.listdir("/proc/self/fd")) - files) == (set(), set())
