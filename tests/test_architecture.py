@@ -233,6 +233,7 @@ POLLING = {
     "preflight/node/sources/shells.py",
     "preflight/node/calls/rdma/write.py",
     "preflight/job/ranks/attendance.py",
+    "preflight/reach/session/starting.py",
     "preflight/job/ranks/meeting.py",
     "preflight/job/ranks/rank/traces.py",
     "preflight/job/ranks/rank/world.py",
