@@ -17,7 +17,6 @@ MISTAKES = {
     "collectives: another GPU": ("collectives", 2, EVERY, "torch.cuda.set_device(device)", "torch.cuda.set_device(0)"),
     "collectives: a wait that is left out": ("collectives", 2, PIPELINED, "finish(work)", "str(work)"),
     "collectives: no synchronize": ("collectives", 2, EVERY, "ended.synchronize()", "str(ended)"),
-    "pairs: a wait that is left out": ("collectives", 3, PAIRS, "work.wait()", "str(work)"),
     "pairs: no synchronize": ("collectives", 3, PAIRS, "ended.synchronize()", "str(ended)"),
     "train: no synchronize": ("train", 2, {"steps": 2}, "torch.cuda.synchronize()", "torch.cuda.is_initialized()"),
     "train: another GPU": ("train", 2, {"steps": 2}, "torch.cuda.set_device(device)", "torch.cuda.set_device(0)"),
