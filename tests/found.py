@@ -22,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from itertools import groupby, islice
 from operator import itemgetter
 from string import ascii_letters
@@ -368,39 +369,10 @@ def of_planted_facts() -> Sections:
     return planted.sections()
 
 
-def of_asking() -> Sections:
-    """What every node is asked for its facts and connections, within which time, and what it gives."""
-    from tests.job.collect import listed  # these have our `values`
-
-    return listed.sections()
-
-
-def of_options() -> Sections:
-    """Every option, what values become, and what launch files add."""
-    from tests.job.options import listed
-
-    return listed.sections()
-
-
-def of_starting() -> Sections:
-    """Which reports of ranks are taken, where ranks are placed, and who is to blame for a job that failed."""
-    from tests.job.start import listed
-
-    return listed.sections()
-
-
-def of_ranks() -> Sections:
-    """What a rank decides before and beside torch: what it is, whom it meets, what it sends and how it judges."""
-    from tests.job.ranks import listed
-
-    return listed.sections()
-
-
-def of_measuring() -> Sections:
-    """What links should give, what is slow, and what a benchmark or a training becomes in the report."""
-    from tests.job.measure import listed
-
-    return listed.sections()
+def of_job(part: str) -> Sections:
+    """What tests/job/PART/listed.py says of a part of a job."""
+    sections: Callable[[], Sections] = import_module(f"tests.job.{part}.listed").sections  # it has our `values`
+    return sections()
 
 
 def as_judged(finding: Finding) -> Iterator[str]:
@@ -462,21 +434,21 @@ def numbers(ranks: Iterable[int]) -> str:
 
 TABLES: dict[str, Callable[[], Sections]] = {
     "altered": of_altered_logs,
-    "gathered": of_asking,
+    "gathered": partial(of_job, "collect"),
     "clusters": of_broken_clusters,
     "faults": of_faults,
     "hangs": of_hanging_ranks,
     "launch": of_launch_cases,
     "lines": of_lines,
     "logs": of_logs,
-    "measured": of_measuring,
+    "measured": partial(of_job, "measure"),
     "nodes": of_cases_on_nodes,
-    "options": of_options,
+    "options": partial(of_job, "options"),
     "planted": of_planted_facts,
-    "ranked": of_ranks,
+    "ranked": partial(of_job, "ranks"),
     "rehearsals": of_rehearsals,
     "spread": of_spread_faults,
-    "started": of_starting,
+    "started": partial(of_job, "start"),
     "starts": of_starts,
     "unlike": of_unlike_clusters,
 }
