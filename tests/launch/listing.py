@@ -224,7 +224,8 @@ def is_listed(item: pytest.Item) -> bool:
     is_of_this_machine = item.get_closest_marker("skipif") is not None
     if item.nodeid.startswith(f"{FOLDER}test_listing.py"):
         return False
-    return kinds.kind(item) == "unit" and not kinds.is_long(item) and not is_made_up and not is_of_this_machine
+    is_long = kinds.is_long(item) or item.get_closest_marker("long") is not None  # by its name, or as one row of many
+    return kinds.kind(item) == "unit" and not is_long and not is_made_up and not is_of_this_machine
 
 
 def uses(own: ModuleType) -> Iterator[tuple[ModuleType, str, Callable[..., Any]]]:
