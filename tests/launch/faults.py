@@ -15,6 +15,7 @@ from tests.launch import truth
 MANY = r"(?:--nnodes[= ]\"?|#SBATCH (?:--nodes[= ]|-N ?)|num_machines: |--num_machines[= ])[2-9]"
 ASKED = r"(?m)^#SBATCH (?:--nodes[= ]|-N ?)[2-9]\b"
 STARTED = r"^(?:[^#\n]*\s)?(?:torchrun|accelerate launch|torch\.distributed\.run)\s"
+TAKES_THE_PORT = (r"!^python -(?:m (?!torch)|c|V)", r"!--rdzv[-_]endpoint[= ]\S*:\d")
 NOT_STATIC = r"(?:--rdzv[-_]backend[= ]\"?c10d)"
 
 
@@ -58,7 +59,7 @@ FAULTS = (
     Fault("rank of the batch shell", (ASKED, r"srun", "!c10d"), r"--(?P<o>node|machine)_rank[= ]\\\$", r"--\g<o>_rank=$"),
     Fault("no endpoint", (MANY, NOT_STATIC), r"--rdzv[-_]endpoint[= ]\S+ ?", ""),
     Fault("no backend", (MANY, "!--node[-_]rank", "!--machine_rank", "!PET_"), r"--rdzv[-_]backend[= ]c10d ?", ""),
-    Fault("port over the range", (), PORT, r"\g<before>99999"),
+    Fault("port over the range", TAKES_THE_PORT, PORT, r"\g<before>99999"),
     Fault("endpoint port over the range", (), r"(?P<b>--rdzv[-_]endpoint[= ][^\s:]*:)\d{4,5}\b", r"\g<b>99999"),
     Fault("port of ssh", (), PORT, r"\g<before>22"),
     Fault("address localhost", (MANY,), r"--master[-_]addr[= ]\"?[\w.${}\[\]]+\"?", "--master_addr=localhost"),

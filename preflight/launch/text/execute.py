@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +47,7 @@ LEAVING = frozenset(
     {"ssh", "rsh", "pdsh", "clush", "pssh", "pbsdsh", "pbs_tmrsh", "parallel-ssh"}
 )  # they take no variables along
 JOINED = re.compile(rb"(?:\\\n)+")
+LINE_END = re.compile(rb"(?<!\\)\n")
 READS_SCRIPT = re.compile(r"\b(bash|sh|zsh)(\s+-s\b.*)?\s*\Z")
 SCRIPT_NAME = re.compile(r"[^\s;&|\"'<>()]+\.(?:sh|bash)\b")
 PYTHON = re.compile(r"python(\d(\.\d+)?)?")
@@ -63,14 +64,19 @@ def command(script: Script, node: Any, depth: int) -> None:
     """A simple command, and the scripts inside its words."""
     del depth
     prefix: dict[str, Assigned] = {}
+    alone: list[Any] = []  # assignments that may stand in a line of their own
     words: list[Word] = []
-    ended = 0
+    ended, line = node.start_byte, script.scope.line(node)
     for child in node.named_children:
-        is_joined = bool(words) and JOINED.fullmatch(
-            node.text[ended - node.start_byte : child.start_byte - node.start_byte]
-        )
+        between = node.text[ended - node.start_byte : child.start_byte - node.start_byte]
+        is_joined = bool(words) and JOINED.fullmatch(between)
         ended = child.end_byte
+        if alone and LINE_END.search(between):  # the grammar takes two of them for a part of the next line's command
+            for assigned in alone:
+                script.assignment(assigned, 0)
+            alone, prefix, line = [], {}, script.scope.line(child)
         if child.type == "variable_assignment":
+            alone.append(child)
             inner = Script(replace(script.scope, variables={}), script.load, script.handlers, steps=script.steps)
             inner.scope.variables.update(script.scope.variables)
             inner.assignment(child, 0)
@@ -79,6 +85,7 @@ def command(script: Script, node: Any, depth: int) -> None:
         elif child.type in ("file_redirect", "heredoc_redirect", "herestring_redirect", "comment"):
             continue
         else:
+            alone = []
             target = child.named_children[0] if child.type == "command_name" and child.named_children else child
             found = [Word(text, script.scope.line(child)) for text in script.scope.words(target)]
             if is_joined and found:  # a word goes on in the next line
@@ -89,7 +96,7 @@ def command(script: Script, node: Any, depth: int) -> None:
     elif words:
         near = (node, node.parent, node.next_sibling, node.prev_sibling)
         torn = any(found is not None and found.type == "ERROR" for found in near) or node.has_error
-        execute(script, tuple(words), script.scope.line(node), prefix, is_torn=torn, in_background=is_background(node))
+        execute(script, tuple(words), line, prefix, is_torn=torn, in_background=is_background(node))
 
 
 def _is_reached(script: Script, node: Any) -> bool:
@@ -145,13 +152,19 @@ def execute(
         script.scope.arguments = script.scope.arguments[count:]
     elif name == "set" and rest[:1] == ["--"]:
         script.scope.arguments = tuple(rest[1:])
-    elif name == "set" and (rest[:1] in (["-a"], ["+a"]) or rest[:2] in (["-o", "allexport"], ["+o", "allexport"])):
-        script.scope.exports_all = rest[0].startswith("-")
+    elif name == "set" and (signs := exporting_signs(rest)):
+        script.scope.exports_all = signs[-1] == "-"
     else:
         if name in ("cd", "pushd"):
             go_to(script, rest, line)
         prefix = {**prefix, **wrapped(script, words, line)}
         _note(script, words, line, prefix, is_torn=is_torn, in_background=in_background)
+
+
+def exporting_signs(words: Sequence[str]) -> str:
+    """Do options of `set` export all variables from there, or no more? In order: ``-ea +o allexport`` are ``-+``."""
+    named = (word[0] for word, name in itertools.pairwise(words) if word[-1:] == "o" and name == "allexport")
+    return "".join([*(word[0] for word in words if word[:1] in ("-", "+") and "a" in word), *named])
 
 
 def _note(
