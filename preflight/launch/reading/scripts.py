@@ -123,22 +123,37 @@ def _walk(
         lacking.extend([path] if found is None and is_known(path) else [])
         return found
 
-    read = read_script(
-        text,
-        name,
-        per_node=slurm is None and not STARTS_ALL.search(text) and not BATCH.search(text),
-        load=load,
-        variables=job_variables(slurm) if slurm else {},
-        launch_words=first_words(),
-        reading=reading,
-        marks=Marks(name, by.read.marks.unknowns) if by else None,
-        start=start,
-    )
+    per_node = slurm is None and not STARTS_ALL.search(text) and not BATCH.search(text)
+
+    def walked(*, logs_in: bool = False) -> Read:
+        return read_script(
+            text,
+            name,
+            per_node=per_node and not logs_in,
+            per_turn=logs_in,
+            load=load,
+            variables=job_variables(slurm) if slurm else {},
+            launch_words=first_words(),
+            reading=reading,
+            marks=Marks(name, by.read.marks.unknowns) if by else None,
+            start=start,
+        )
+
+    read = walked()
+    if per_node and not start and any(map(_logs_in, read.commands)):
+        lacking.clear()
+        read = walked(logs_in=True)
     if slurm is None and read.batches:  # a script that writes the batch script and hands it to sbatch
         slurm = read_directives(read.batches[0].text, name, first_line=read.batches[0].line)
     slurm = slurm or (by.slurm if by else None)
     granted = None if slurm else (by.granted if by else None) or read_granted(text, name)
     return Walked(name, text, reading, read, slurm, granted, lacking, by)
+
+
+def _logs_in(command: Command) -> bool:
+    """Whether a start is handed to a node: ``ssh n1 "torchrun ..."``, which is read, or ``ssh n1 torchrun ...``."""
+    first, *rest = (word.plain for word in command.words)
+    return "ssh" in command.outer or (first == "ssh" and any(word in rest for word in first_words()))
 
 
 def _judged(bundle: Bundle, walks: Sequence[Walked], *, has_started: bool, look_beside: bool) -> None:

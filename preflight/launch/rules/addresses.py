@@ -325,7 +325,7 @@ def rendezvous_id_is_one(plan: Plan) -> Iterable[Finding]:
             "--rdzv_id {expression} comes out different on every node: the nodes never meet", name.expression
         )
         yield fail("rendezvous_id_is_the_same_everywhere", message, name.where, fix=fix)
-    elif "RANDOM" in name.expression and plan.slurm is None:
+    elif "RANDOM" in name.expression and plan.slurm is None and not (plan.is_logged_in and name.where != plan.where):
         message = said(
             "--rdzv_id {expression} holds only because one shell works it out for all nodes; run by hand "
             "on each, they never meet",

@@ -74,6 +74,7 @@ class Scope:
     variables: dict[str, Assigned] = field(default_factory=dict)
     arguments: tuple[str, ...] | None = None
     per_node: bool = True
+    per_turn: bool = False  # this text logs in to the nodes: only what stands in a loop of it may differ there
     in_container: bool = False
     # Of a text that was put together from several places: the bytes where they begin, and their lines.
     places: tuple[tuple[int, int], ...] = ()

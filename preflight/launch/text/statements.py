@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -127,11 +128,20 @@ def _for(script: Script, node: Any, depth: int) -> None:
     if not values or len(values) > LOOP_LIMIT or not all(map(is_firm, values)):
         values = [script.scope.marks.unknown(f"${names[0]} of a loop" if names else "loop", script.scope.line(node))]
     before, script.loop = script.loop, "for"
-    for value in values:
-        for name in names:
-            script.scope.assign(name, [value], script.scope.line(node), exported=False)
-        script.run(body, depth + 1)
+    with _turning(script.scope):
+        for value in values:
+            for name in names:
+                script.scope.assign(name, [value], script.scope.line(node), exported=False)
+            script.run(body, depth + 1)
     script.loop = before
+
+
+@contextmanager
+def _turning(scope: Scope) -> Iterator[None]:
+    """Where a script logs in to one node after the other, each turn of a loop works out its own."""
+    before, scope.per_node = scope.per_node, scope.per_node or scope.per_turn
+    yield
+    scope.per_node = before
 
 
 STEP_OF_ONE = re.compile(r"(\w+)\s*\+\+|\+\+\s*(\w+)|(\w+)\s*\+=\s*1")
@@ -169,16 +179,17 @@ def _while(script: Script, node: Any, depth: int) -> None:
     path, script.stdin = script.stdin, ""
     read = READS_LINE.fullmatch(source(test).rstrip(";\n "))
     lines = _lines(script, path) if read else []
-    for line in lines:
-        script.scope.assign(read[1] if read else "", [line], script.scope.line(node), exported=False)
-        for child in body:
+    with _turning(script.scope):
+        for line in lines:
+            script.scope.assign(read[1] if read else "", [line], script.scope.line(node), exported=False)
+            for child in body:
+                script.run(child, depth + 1)
+        for child in node.named_children if not lines else ():
+            for name in re.findall(rf"^{READS_LINE.pattern}", source(child)[:200]):
+                script.scope.assign(
+                    name, [script.scope.marks.unknown(f"${name} of a loop", script.scope.line(node))], 0, exported=False
+                )
             script.run(child, depth + 1)
-    for child in node.named_children if not lines else ():
-        for name in re.findall(rf"^{READS_LINE.pattern}", source(child)[:200]):
-            script.scope.assign(
-                name, [script.scope.marks.unknown(f"${name} of a loop", script.scope.line(node))], 0, exported=False
-            )
-        script.run(child, depth + 1)
     script.loop, script.stdin = before, path
 
 
@@ -310,6 +321,7 @@ def read_script(
     file: str,
     *,
     per_node: bool = True,
+    per_turn: bool = False,
     load: Callable[[str], str | None] = lambda _: None,
     variables: Mapping[str, Assigned] | None = None,
     first_line: int = 1,
@@ -321,7 +333,8 @@ def read_script(
     """The commands that a script would run, the marks in their words, and the variables at its end.
 
     What a command hands to another node as one text (``ssh n1 "..."``) is read where it holds one of `launch_words`.
-    `start` is how another script starts this one.
+    `start` is how another script starts this one. `per_node`: it runs on every node; `per_turn`: it runs once, and its
+    loops log in to the nodes.
     """
     if len(text) > SOURCE_LIMIT:
         raise UsageError(
@@ -333,7 +346,7 @@ def read_script(
             )
         )
     marks = marks or Marks(file)
-    scope = Scope(marks, first_line, dict(variables or {}), None, per_node, load=load)
+    scope = Scope(marks, first_line, dict(variables or {}), None, per_node, per_turn, load=load)
     script = Script(scope, load, HANDLERS, launch_words=launch_words)
     if start is not None:
         scope.variables.update(start.variables)

@@ -48,7 +48,8 @@ async def rehearse(
     `address` is where ranks meet that a scheduler numbers and nobody tells that; `job` one of Slurm whose batch shell
     waits for the script.
     """
-    story = Story({name: NodeStory(name) for name in cast.nodes})
+    began = time.monotonic()
+    story = Story({name: NodeStory(name, moved=began) for name in cast.nodes}, began)
     calls: dict[str, Call] = {}
     port = 0
     for name in cast.nodes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from preflight.job.ranks.rehearsal.place import arrived, cache, lacks, meeting_place
 
 
@@ -51,6 +53,16 @@ def test_the_place_to_meet_is_looked_at_by_the_kernel(monkeypatch):
     assert "no-such-host.invalid has no address here" in meeting_place()["error"]
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     assert (meeting_place()["own"], meeting_place()["error"]) == (True, "")
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "70000", "-1", "29500x", ""])
+def test_the_port_to_meet_at_is_one(port, monkeypatch):
+    """The kernel takes 70000 for 4464 where it looks for a way."""
+    monkeypatch.setenv("MASTER_PORT", port)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    assert meeting_place()["error"] == f"MASTER_PORT {port} is not a port (1-65535)"
+    monkeypatch.setenv("MASTER_PORT", "65535")
+    assert meeting_place()["error"] == ""
 
 
 def test_a_lock_beside_a_finished_kernel_is_of_no_build(tmp_path, monkeypatch):
