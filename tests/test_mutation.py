@@ -7,8 +7,10 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -177,6 +179,30 @@ def test_what_a_function_does_while_modules_are_imported_may_be_noticed_by_any_t
     made = Map({own: 0.1, other: 0.1}, {path: {3: frozenset({own})}}, {path: frozenset({3})})
     assert made.stages(path, (3, 3), is_at_import=False) == [[own], [own], [other]]
     assert made.stages(path, (4, 4), is_at_import=False) == []
+
+
+ROWS = """ROWS = {"a": lambda n: n + 1}
+def f(n):
+    held = ROWS["a"](n)
+    return held
+def g(): return 1
+"""
+
+
+def test_functions_of_one_line_are_noted_as_others_are(tmp_path):
+    """The line that makes a lambda runs at import, and what it does where it is called."""
+    file = tmp_path / "rows.py"
+    file.write_text(ROWS)
+    made: dict[str, Any] = {}
+    exec(compile(ROWS, str(file), "exec"), made)
+    tracer = mutation_tests.Tracer(tmp_path, ["rows.py"])
+    with tracer.started:
+        seen = tracer.traced()
+        made["f"](1)
+        made["g"]()
+        sys.settrace(None)
+        threading.settrace(None)
+    assert {line for _, line, _ in seen} == {1, 3, 4, 5}
 
 
 FORKS = """

@@ -261,7 +261,8 @@ class Tracer:
             if code.co_filename not in names:
                 return None
             if code not in left:
-                left[code] = {line for _, _, line in code.co_lines() if line and line != code.co_firstlineno}
+                own = {line for _, _, line in code.co_lines() if line}
+                left[code] = own - {code.co_firstlineno} or own  # a lambda has but one line
             return lines if left[code] and noted[code] < LINES else None
 
         threading.settrace(calls)

@@ -119,7 +119,7 @@ async def search(
 
 def round_seconds(rounds: int) -> float:
     """How long each of so many rounds lasts."""
-    return max(SHORTEST_SECONDS, min(LONGEST_SECONDS, ROUNDS_SECONDS / max(1, rounds)))
+    return max(SHORTEST_SECONDS, min(LONGEST_SECONDS, ROUNDS_SECONDS / rounds)) if rounds else LONGEST_SECONDS
 
 
 def full_mesh_seconds(nodes: int) -> float:

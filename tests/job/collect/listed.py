@@ -20,7 +20,7 @@ from preflight.testing import healthy, infiniband, roce
 from preflight.testing.hardware import gpus
 from tests import found
 from tests.job.collect.nodes import LOST, Call, Node
-from tests.job.measure.listed import figures
+from tests.job.figures import figures
 from tests.job.measure.played import PlayedNode, job_of
 from tests.job.measure.rehearsal import followed
 
@@ -208,4 +208,5 @@ def of_ports() -> Iterator[str]:
 def sections() -> found.Sections:
     """Everything."""
     own = {"ending": of_ending, "files": of_files, "rounds": of_rounds, "meshes": of_meshes, "ports": of_ports}
-    return {**own, "rehearsed": followed.of_rehearsals, "prepared": followed.of_preparations, "pods": followed.of_pods}
+    rehearsed = {"rehearsed": followed.of_rehearsals, "prepared": followed.of_preparations, "pods": followed.of_pods}
+    return {**own, **rehearsed, "refused": followed.of_refusals}

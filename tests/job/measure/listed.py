@@ -26,7 +26,8 @@ from tests import found
 from tests.bench.simulate import Network, names
 from tests.checks.samples import with_netdevs
 from tests.diagnose import test_logs
-from tests.job.measure import test_bench, test_expected, test_links, test_nccl_log, test_rails, test_training
+from tests.job.figures import figures
+from tests.job.measure import streamed, test_bench, test_expected, test_links, test_nccl_log, test_rails, test_training
 from tests.job.measure.played import job_of
 
 # What NCCL writes in one line, in the forms of several versions.
@@ -54,20 +55,6 @@ LINES = (
 )
 ALGORITHMS = ("", "RING SIMPLE", "TREE LL", "NVLS SIMPLE", "NVLS_TREE SIMPLE", "COLLNET_DIRECT SIMPLE", "PAT LL")
 OPERATIONS = ("all_reduce", "broadcast", "sendrecv", "all_to_all", "gather")
-
-
-def figures(value: Any) -> str:
-    """A value with its numbers in four digits, and without words."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if dataclasses.is_dataclass(value) or isinstance(value, msgspec.Struct):
-        fields = value.__struct_fields__ if isinstance(value, msgspec.Struct) else value.__dataclass_fields__
-        return f"({' '.join(f'{name}={figures(getattr(value, name))}' for name in fields)})"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {figures(held)}' for key, held in sorted(value.items(), key=str))}}}"
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(figures, value))}]"
-    return " ".join(found.values(value)) if isinstance(value, str) and " " in value else str(value)
 
 
 def of_expected() -> Iterator[str]:
@@ -354,6 +341,8 @@ def sections() -> found.Sections:
         "expected": of_expected,
         "links": of_links,
         "searches": of_searches,
+        "streams": streamed.of_streams,
+        "replies": streamed.of_replies,
         "rails": of_rails,
         "logs": of_logs,
         "benches": of_benches,

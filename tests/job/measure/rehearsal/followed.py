@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from preflight.job.measure.rehearsal import whole
+from preflight.job.measure.rehearsal import judged, scripts, whole
 from preflight.job.start.rehearsal import pods, run
 from preflight.job.start.rehearsal.story import Story
 from preflight.launch.cast import Cast, Script
@@ -24,7 +24,7 @@ from tests import found
 from tests.clock import Clock
 from tests.house import ROOT
 from tests.job.collect import nodes as asking
-from tests.job.measure.listed import figures
+from tests.job.figures import figures
 from tests.job.measure.rehearsal.stories import cast, node, rank, story
 
 BEGAN = {"began": {"path": "/srv/run.sh", "folder": "/srv", "differs": False, "at": 100.0}}
@@ -96,10 +96,10 @@ class Node(asking.Node):
 
 def of_rehearsals() -> Iterator[str]:
     """What nodes are told while they rehearse, when it is over and why, and how far it is said to have come."""
-    for (title, scripts), seconds in itertools.product(FOLLOWED.items(), (90.0, 30.0)):
+    for (title, both), seconds in itertools.product(FOLLOWED.items(), (90.0, 30.0)):
         nodes = {
             f"node{number}": Node(f"node{number}", free_port=[{"port": 4711}], rehearse=script)
-            for number, script in enumerate(scripts, 1)
+            for number, script in enumerate(both, 1)
         }
         yield from followed(f"{title}, {seconds:g} s", nodes, cast(), seconds=seconds)
     lost = {
@@ -183,6 +183,33 @@ def prepared(given: Cast | None, hosts: tuple[Host, ...], *, wrap: str = "", sec
         except NotMeasured as error:
             return f"not measured: {len(str(error).split())} words"
     return f"{' '.join(heard)} | {figures(found_there.causes)} {logs}"
+
+
+START = "torchrun --nnodes=2 --node_rank=0 --nproc_per_node=1 --master_addr=node1 train.py"
+# What stands before or in a start, and takes our hook away from it or not.
+STARTS = (
+    *("docker run img {}", "docker run -e PYTHONPATH img {}", "podman container exec c {}", "nerdctl exec c {}"),
+    *("apptainer exec --cleanenv i.sif {}", "singularity exec --containall i.sif {}", "apptainer exec i.sif {}"),
+    *("srun --export=NONE {}", "srun --export ALL {}", "env -i PATH=/bin {}", "env -i PYTHONPATH=$PYTHONPATH {}"),
+    *("sudo {}", "sudo -E {}", "python -I -m torch.distributed.run --nproc_per_node=1 t.py", "PYTHONPATH=/x {}"),
+    *("PYTHONPATH=/x:$PYTHONPATH {}", "mpirun -x A -np 2 python t.py", "mpirun -x PYTHONPATH -np 2 python t.py"),
+    *("mpirun -np 2 python t.py", "ssh node2 '{}'", "ssh node2 PYTHONPATH=$PYTHONPATH '{}'", "kubectl exec p -- {}"),
+    *("export PYTHONPATH=/x\n{}", "  PYTHONPATH=$PYTHONPATH:/x\n{}", "unset PYTHONPATH\n{}", "# ssh node2\n{}", "{}"),
+    *("docker run \\\n  img \\\n  {}", "srun \\\n  --export=NONE \\\n  {}", "ssh node1 date\n{}"),
+)
+
+
+def of_refusals() -> Iterator[str]:
+    """Whether a script is not run at all, and what is to be added where; and where our hook may not come."""
+    for start in STARTS:
+        text = f"#!/bin/bash\ncd /srv\n{start.format(START)}\nwait\n"
+        whole_cast = cast(text, nodes=("node1",))
+        yield f"=== {start!r}"
+        yield from (f"{figures(cause)}" for cause in scripts.refused(whole_cast))
+        told = scripts.hidden(whole_cast.scripts["node1"])
+        yield f"hidden {told and told[0]} {' '.join(found.values(told[1])) if told else ''}"
+    refusal = judged.not_run(cast(f"env -i {START}\n"))
+    yield f"not run {figures(refusal)} {judged.not_run(cast())}"
 
 
 POD = Script("job.yaml", "/srv/job.yaml", "", ("sh",))
