@@ -24,6 +24,7 @@ from preflight.job.ranks.rehearsal import hook, place
 from preflight.job.ranks.training import fingerprint, model, quota
 from preflight.job.ranks.training.settings import Settings as TrainingSettings
 from tests import found
+from tests.job.ranks import alone
 from tests.job.ranks.bench import tables
 
 PROGRAMS = (
@@ -363,4 +364,9 @@ def sections() -> found.Sections:
         "meetings": of_meetings,
         "owners": of_owners,
         "training": of_training,
+        "alone": alone.of_numbers,
+        "stores": alone.of_stores,
+        "sensors": alone.of_sensors,
+        "records": alone.of_reports,
+        "events": alone.of_events,
     }

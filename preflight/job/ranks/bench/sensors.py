@@ -118,9 +118,9 @@ class Sensors:
         return of_amdgpu(self.folder)
 
     def _of_nvml(self) -> dict[str, float]:
-        bits = int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", wide=True))
+        bits = max(0, int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", wide=True)))
         for bit, reason in REASONS.items():
-            if bits > 0 and bits & bit:
+            if bits & bit:
                 self.reasons[reason] = self.reasons.get(reason, 0) + 1
         return {
             "sm_mhz": self._ask("nvmlDeviceGetClockInfo", 1),
