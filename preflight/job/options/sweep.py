@@ -24,7 +24,6 @@ DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "int8",
 SCOPES = ("all", "intra", "inter", "rails", "racks")
 MODES = ("blocking", "pipelined")
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # as nccl-tests: 32M is 32 MiB
-SIZES_MOST = 64
 SIZE_MOST = 1 << 40
 
 
@@ -96,17 +95,6 @@ def _sizes(begin: str | None, end: str | None, factor: str | None) -> tuple[int,
     while first <= last:
         sizes.append(first)
         first *= step
-    if len(sizes) > SIZES_MOST:
-        raise UsageError(
-            said(
-                "-b {begin} -e {end} -f {step}: {sizes} sizes; wanted at most {SIZES_MOST}",
-                begin,
-                end,
-                step,
-                len(sizes),
-                SIZES_MOST,
-            )
-        )
     return tuple(sizes)
 
 

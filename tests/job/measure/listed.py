@@ -113,6 +113,9 @@ def of_links() -> Iterator[str]:
         nics = "; ".join(" ".join(found.values(str(nic))) for nic in uplink.nics)
         told = f"{uplink.gbytes_per_s:.4g} least {uplink.least} bounded {uplink.is_bounded} tcp {uplink.is_tcp}"
         yield f"{name} {variables} {backend} {used}: {told} | {nics} | {' '.join(found.values(uplink.reason))}"
+    for mtu in (*(bound + change for bound in (58, *links.ROCE_MTUS) for change in (57, 58)), 1500, 9000):
+        (nic,) = links.uplink_of(test_links.node(ports=test_links.ROCE, mtu=mtu), backend="nccl").nics[:1]
+        yield f"MTU {mtu}: {nic.mtu_bytes}"
     given = roce(2)
     models = {row.pattern.split("|")[0] for row in links.NVLINKS} | {
         "MI300X",

@@ -188,7 +188,7 @@ def meeting_place() -> dict[str, Any]:
     host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
     record: dict[str, Any] = {"record": "meets", "place": f"{host}:{port}"[:300], "addresses": [], "own": False}
     if not (port.isdecimal() and 0 < int(port) < 1 << 16):
-        return {**record, "error": f"MASTER_PORT {port[:100]} is not a port (1-65535)"}
+        return {**record, "error": f"MASTER_PORT {port[:100]} is not a port; wanted 1-65535"}
     try:
         found = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
     except (OSError, ValueError) as error:

@@ -25,7 +25,7 @@ from tests.clock import Clock
 from tests.house import ROOT
 from tests.job.collect import nodes as asking
 from tests.job.figures import figures
-from tests.job.measure.rehearsal.stories import cast, node, rank, story
+from tests.job.measure.rehearsal.stories import PATH, cast, node, rank, story
 
 BEGAN = {"began": {"path": "/srv/run.sh", "folder": "/srv", "differs": False, "at": 100.0}}
 LAUNCHER = {"launcher": ["torchrun"], "pid": 5, "parent": 1, "at": 100.5}
@@ -109,6 +109,14 @@ def of_rehearsals() -> Iterator[str]:
     yield from followed("the first has no port", lost, cast(), seconds=40.0)
     one = {name: Node(name, free_port=[{"port": 1024}], rehearse=going(0, 9.0)) for name in ("node1", "node2")}
     yield from followed("one script for both", one, cast(scripts=("node1",)), seconds=40.0)
+    for title, lines in {"at another line": (2, 5), "at its launch": (2, 4)}.items():
+        rows = {"rows": [[0, 7, 0, 100.0 + line, line, PATH] for line in lines]}
+        first, second = [0.1, {"ready": True}, BEGAN, rows], [0.1, {"ready": True}, arrived(0), notes(STAGE)]
+        endings = {"goes on": [], "ends": [0.5, ENDED], "fails": [0.5, ENDED | {"ended": 2}]}
+        for ends, left in endings.items():
+            some = {"node1": [*first, *left, 90.0], "node2": [*second, 90.0]}
+            both = {name: Node(name, free_port=[{"port": 1024}], rehearse=script) for name, script in some.items()}
+            yield from followed(f"it {ends} {title}", both, cast(scripts=("node1",)), seconds=80.0)
 
 
 def followed(title: str, nodes: dict[str, Node], whole_cast: Cast, *, seconds: float) -> Iterator[str]:

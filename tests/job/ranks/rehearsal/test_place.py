@@ -60,7 +60,7 @@ def test_the_port_to_meet_at_is_one(port, monkeypatch):
     """The kernel takes 70000 for 4464 where it looks for a way."""
     monkeypatch.setenv("MASTER_PORT", port)
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-    assert meeting_place()["error"] == f"MASTER_PORT {port} is not a port (1-65535)"
+    assert meeting_place()["error"] == f"MASTER_PORT {port} is not a port; wanted 1-65535"
     monkeypatch.setenv("MASTER_PORT", "65535")
     assert meeting_place()["error"] == ""
 
