@@ -19,6 +19,7 @@ from preflight.said.errors import HostError
 from preflight.testing import healthy, infiniband, roce
 from preflight.testing.hardware import gpus
 from tests import found
+from tests.job.collect import asked as asked_of
 from tests.job.collect.nodes import LOST, Call, Node
 from tests.job.figures import figures
 from tests.job.measure.played import PlayedNode, job_of
@@ -209,4 +210,5 @@ def sections() -> found.Sections:
     """Everything."""
     own = {"ending": of_ending, "files": of_files, "rounds": of_rounds, "meshes": of_meshes, "ports": of_ports}
     rehearsed = {"rehearsed": followed.of_rehearsals, "prepared": followed.of_preparations, "pods": followed.of_pods}
-    return {**own, **rehearsed, "refused": followed.of_refusals}
+    whole = {"fleets": asked_of.of_fleets, "writes": asked_of.of_writes, "messages": asked_of.of_messages}
+    return {**own, **rehearsed, "refused": followed.of_refusals, **whole}

@@ -49,6 +49,19 @@ def failed(error, *, stage="communicator", other="", **more):
     return story(*(node(each.node, each, code=1, words=torchrun(each.rank)) for each in ranks), why="failed"), cast()
 
 
+def twice(*interfaces):
+    """A job to prepare the data, and the training: which interface the second node has in each."""
+    programs = ("prepare.py", "train.py")
+    of_first = (
+        rank(0, "node1", argv=("python", program), began=100.0 + number) for number, program in enumerate(programs)
+    )
+    of_second = (
+        rank(1, "node2", argv=("python", program), variables={"NCCL_SOCKET_IFNAME": interface})
+        for program, interface in zip(programs, interfaces, strict=True)
+    )
+    return story(node("node1", *of_first), node("node2", *of_second)), cast()
+
+
 def devices(*each):
     """Two ranks of node1 that see these devices."""
     ranks = [
@@ -178,6 +191,9 @@ BROKEN: dict[str, dict[str, Broken]] = {
         "another torch": lambda: both(torch="2.7.0"),
         "another interpreter": lambda: both(interpreter="/usr/bin/python3"),
         "another program": lambda: both(argv=("python", "other.py")),
+        "two jobs, of which the first differs": lambda: twice("eth1", "eth0"),
+        "two jobs, of which the second differs": lambda: twice("eth0", "eth1"),
+        "two jobs that both differ": lambda: twice("eth1", "eth2"),
         "the same number twice": lambda: launched(torchrun(0), torchrun(0)),
         "one by itself": lambda: launched(torchrun(0, standalone="1"), torchrun(1)),
         "each by itself": lambda: launched(torchrun(0, standalone="1"), torchrun(1, standalone="1")),
