@@ -52,9 +52,7 @@ def failed(error, *, stage="communicator", other="", **more):
 def twice(*interfaces):
     """A job to prepare the data, and the training: which interface the second node has in each."""
     programs = ("prepare.py", "train.py")
-    of_first = (
-        rank(0, "node1", argv=("python", program), began=100.0 + number) for number, program in enumerate(programs)
-    )
+    of_first = (rank(0, "node1", argv=("python", program)) for program in programs)
     of_second = (
         rank(1, "node2", argv=("python", program), variables={"NCCL_SOCKET_IFNAME": interface})
         for program, interface in zip(programs, interfaces, strict=True)
