@@ -13,7 +13,7 @@ from preflight.said.errors import HostError
 
 LOST = HostError("n", "went away")
 # What one is asked that differs from run to run.
-SECRET = ("key", "token", "run", "interpreter", "sysctls", "port", "about", "hook", "folders", "text")
+SECRET = ("key", "token", "run", "interpreter", "sysctls", "port", "about", "hook", "folders", "text", "processes")
 RUNS = re.compile(rb"from (preflight\.job\.ranks\.\S+) import main")
 
 

@@ -30,6 +30,7 @@ from tests import found
 from tests.diagnose.causes import examples
 from tests.job.measure.rehearsal import broken as rehearsals
 from tests.job.measure.rehearsal.stories import rank as rank_of
+from tests.job.start import followed
 
 NODES = ("node1", "node2", "node3")
 GROUPS = [[{"name": "a", "ranks": [0, 1]}, {"name": "b", "ranks": [2]}]]
@@ -373,4 +374,5 @@ def sections() -> found.Sections:
         "contradictions": of_contradictions,
         "patience": of_patience,
         "placements": of_placements,
+        "jobs": followed.of_jobs,
     }
