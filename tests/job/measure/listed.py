@@ -216,12 +216,18 @@ def of_benches() -> Iterator[str]:
     """Benchmarks over nodes that are played: what is asked of the ranks, and the section of the report."""
     log = {"record": "nccl_log", "lines": [test_bench.USING, test_bench.NVLS_TREE]}
     left_out = {"record": "left_out", "op": "all_reduce", "bytes": 9, "room_bytes": 8}
-    gpus, rate = with_netdevs(roce(3)), test_bench.LINE_RATE
+    gpus, rate, joined = with_netdevs(roce(3)), test_bench.LINE_RATE, test_bench.joined
+    failed = {"record": "failed", "error": "RuntimeError: CUDA error: unspecified launch failure"}
+    progress = {"record": "progress", "op": "all_reduce", "bytes": 8, "iterations": 2, "seconds_left": 3.4}
     runs: dict[str, dict[str, Any]] = {
         "as fast as the links": {"collectives": test_bench.said(rate, left_out)},
         "slow": {"collectives": test_bench.said(0.5), "rate": lambda source: 0.4 if source == "node3" else rate},
         "asked for": {"collectives": test_bench.said(rate), "is_localizing": True},
         "full mesh": {"collectives": test_bench.said(rate), "is_full_mesh": True},
+        "a rank is silent": {"collectives": lambda rank: [] if rank == 2 else test_bench.said(rate)(rank)},
+        "a rank fails": {"collectives": lambda rank: [*test_bench.said(rate)(rank), *([failed] if rank == 1 else [])]},
+        "each says another rate": {"collectives": lambda rank: [joined(rank), test_bench.result(rate * (1 + rank))]},
+        "progress": {"collectives": test_bench.said(rate, progress, {**progress, "iterations": 9})},
         "within nodes": {"collectives": test_bench.said(0.5), "scope": "intra"},
         "NCCL": {"collectives": test_bench.said(370.0, log), "given": gpus, "backend": "nccl", "ranks_per_node": 8},
         "a slow rail": {

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from preflight.job.measure.rehearsal import judged, scripts, whole
+from preflight.job.measure.rehearsal import judged, launchers, scripts, whole
 from preflight.job.start.rehearsal import pods, run
 from preflight.job.start.rehearsal.story import Story
 from preflight.launch.cast import Cast, Script
@@ -207,6 +207,14 @@ STARTS = (
 )
 
 
+OF_LAUNCHERS = (
+    *("torchrun --nnodes=2 --node_rank 1 train.py --lr 3", "torchrun --standalone t.py", "torchrun --rdzv-id= x.py"),
+    *("python -m torch.distributed.run --nnodes 2 -- train.py", "accelerate launch --multi_gpu --machine_rank=0 t.py"),
+    *("torchrun --max-restarts --tee 3 t.py --node_rank=9", "torchrun --nnodes", "--nnodes=2", ""),
+    *("torchrun --Nnodes=2 -x --a_b=c=d --e f --e g", "torchrun --role train.py --x=1", "run.py --a=b t.py --c=d"),
+)
+
+
 def of_refusals() -> Iterator[str]:
     """Whether a script is not run at all, and what is to be added where; and where our hook may not come."""
     for start in STARTS:
@@ -216,6 +224,7 @@ def of_refusals() -> Iterator[str]:
         yield from (f"{figures(cause)}" for cause in scripts.refused(whole_cast))
         told = scripts.hidden(whole_cast.scripts["node1"])
         yield f"hidden {told and told[0]} {' '.join(found.values(told[1])) if told else ''}"
+    yield from (f"{line}: {launchers.options(line.split())}" for line in OF_LAUNCHERS)
     refusal = judged.not_run(cast(f"env -i {START}\n"))
     yield f"not run {figures(refusal)} {judged.not_run(cast())}"
 
