@@ -70,6 +70,11 @@ def done(rank: int) -> dict[str, Any]:
     return notes({"record": "done", "at": 110.0}, rank=rank)
 
 
+TRIED = {"peer": "10.0.0.1:1", "state": "tried"}
+LEFT = {
+    "processes": [{"pid": 7, "parent": 1, "state": "S", "command": "python", "sockets": [TRIED]}],
+    "output": {"out": "a", "err": "b", "out_before": "c", "err_before": "d", "has_begun": True},
+}
 STAGE = {"record": "stage", "stage": "rendezvous", "at": 103.0}
 # What both nodes say, and when.
 FOLLOWED: dict[str, tuple[list[Any], list[Any]]] = {
@@ -79,6 +84,11 @@ FOLLOWED: dict[str, tuple[list[Any], list[Any]]] = {
     "ranks wait for ever": (going(0, notes(STAGE), 300.0), going(1, notes(STAGE, rank=1), 300.0)),
     "it goes on and on": (going(0, *[9.0, arrived(0)] * 30), going(1, *[9.0, arrived(1)] * 30)),
     "one is never ready": (going(0, 90.0), [300.0]),
+    "what is left is told": (
+        going(0, 3.0, done(0), ENDED, LEFT, 30.0),
+        going(1, 3.0, notes({"record": "failed", "error": "x", "at": 9.0}, rank=1), ENDED | {"ended": 1}, LEFT, 30.0),
+    ),
+    "words that are none": (going(0, 90.0), [0.1, {"ready": True}, {"stray": 7}, 90.0]),
     "one is lost": (going(0, 90.0), [0.1, {"ready": True}, 5.0, asking.LOST]),
     "one cannot be told": (going(0, 90.0), [asking.LOST]),
 }
@@ -147,7 +157,11 @@ def followed(title: str, nodes: dict[str, Node], whole_cast: Cast, *, seconds: f
 
 def ended(heard: Story) -> str:
     """How it ended, and how each node did."""
-    nodes = (f"{one.node} {one.code} {one.stray} {one.failure}" for one in heard.nodes.values())
+    nodes = (
+        f"{one.node} {one.code} {one.stray} {' '.join(found.values(one.failure)) or one.failure} "
+        f"{figures(one.processes)} {figures(one.output)} {[figures(rank.records) + rank.error for rank in one.ranks.values()]}"
+        for one in heard.nodes.values()
+    )
     return f"{heard.why_over} after {heard.seconds:.1f} s: {', '.join(nodes)}"
 
 
