@@ -157,11 +157,12 @@ def followed(title: str, nodes: dict[str, Node], whole_cast: Cast, *, seconds: f
 
 def ended(heard: Story) -> str:
     """How it ended, and how each node did."""
-    nodes = (
-        f"{one.node} {one.code} {one.stray} {' '.join(found.values(one.failure)) or one.failure} "
-        f"{figures(one.processes)} {figures(one.output)} {[figures(rank.records) + rank.error for rank in one.ranks.values()]}"
-        for one in heard.nodes.values()
-    )
+    nodes = []
+    for one in heard.nodes.values():
+        why = " ".join(found.values(one.failure)) or one.failure
+        ranks = [figures(each.records) + each.error for each in one.ranks.values()]
+        told = f"{figures(one.processes)} {figures(one.output)} {ranks}"
+        nodes.append(f"{one.node} {one.code} {one.stray} {why} {told}")
     return f"{heard.why_over} after {heard.seconds:.1f} s: {', '.join(nodes)}"
 
 
