@@ -74,32 +74,40 @@ def of_fleets() -> Iterator[str]:
 
 
 class Writing(PlayedNode):
-    """A node that notes what it is asked."""
+    """A node that notes what it is asked, and may answer of other ports than that."""
 
-    def __init__(self, gbytes_per_s: float) -> None:
+    def __init__(self, gbytes_per_s: float, *, other: str = "") -> None:
         super().__init__({}, write=lambda _number: {"gbytes_per_s": gbytes_per_s})
         self.told: list[str] = []
+        self.other = other
 
     async def start(self, name: str, arguments: dict[str, Any], **options: Any) -> Any:
         """A server of writes, or the writes."""
         self.told.append(f"{name} within {options['seconds']:g} s: {shown(arguments)}")
+        if name == self.other:
+            key = "ports" if name == "rdma_serve" else "writes"
+            arguments = {**arguments, key: [{**one, "number": 7} for one in arguments[key]]}
         return await super().start(name, arguments, **options)
 
 
 def of_writes() -> Iterator[str]:
     """What is asked of nodes that write over RDMA to each other, by IPv4 and by IPv6, and with NCCL's own choices."""
     settings: tuple[dict[str, str], ...] = ({}, {"NCCL_IB_SL": "3", "NCCL_IB_TC": "106", "NCCL_IB_GID_INDEX": "1"})
-    for variables, (title, address), gbytes_per_s in itertools.product(
-        settings, {"IPv4": "10.0.0.1", "IPv6": "fd00::1"}.items(), (40.0, 1000.0)
+    for variables, (title, address), (gbytes_per_s, other) in itertools.product(
+        settings,
+        {"IPv4": "10.0.0.1", "IPv6": "fd00::1"}.items(),
+        ((40.0, ""), (1000.0, ""), (40.0, "rdma_serve"), (40.0, "rdma_write")),
     ):
+        if other and variables:
+            continue
         cluster = roce(2).with_variables(**variables).cluster
         ports = [port._replace(address=address) for port in writes.ports_of(cluster)][::4]
         ports = [port._replace(asked={**port.asked, "number": number}) for number, port in enumerate(ports)]
-        nodes = {node.name: Writing(gbytes_per_s) for node in cluster}
+        nodes = {node.name: Writing(gbytes_per_s, other=other) for node in cluster}
         with mock.patch.object(writes, "ports_of", return_value=ports):
             work = writes.search(nodes, cluster, job_of(*nodes, backend="nccl"), threshold=0.8, say=str)  # type: ignore[arg-type]
             given = asyncio.run(work)
-        yield f"=== {variables} {title} {gbytes_per_s:g} GB/s"
+        yield f"=== {variables} {title} {gbytes_per_s:g} GB/s {other}"
         yield from (f"{name}: {' | '.join(node.told[:4])} of {len(node.told)}" for name, node in nodes.items())
         yield f"{figures(given.slow)} {' '.join(found.values(given.not_measured))}"
 

@@ -62,6 +62,9 @@ def of_ending() -> Iterator[str]:
         nodes = {name: Node(name, vendor=[{"rvs": []}]) for name in busy.names}
         work = vendor.collect(nodes, busy.cluster, Options(**words, env=("A=1",)))  # type: ignore[arg-type]
         yield from asked(f"vendor {words}", work, nodes)
+    nodes = {name: Node(name) for name in healthy(2).names}
+    options = Options(vendor_tests="rvs")
+    yield from asked("vendor is lost", vendor.collect(nodes, healthy(2).cluster, options), nodes)  # type: ignore[arg-type]
 
 
 def of_files() -> Iterator[str]:
@@ -153,12 +156,20 @@ def of_meshes() -> Iterator[str]:
         ]
         return [[places[f"n{number}"], 5000], 2, {"edges": edges, "heard": heard, "strangers": 0}]
 
+    way = {"to": "n1", "interface": "eth0", "gateway": "", "hardware": "", "state": "known"}
     plans: dict[str, list[list[Any]]] = {
         "all well": [script(i) for i in (1, 2, 3)],
         "refused": [script(1), script(2, outcome="refused"), script(3)],
         "elsewhere": [script(1), [["10.0.0.9", 5000]], script(3)],
         "no port": [script(1), [HostError("n", "slow")], script(3)],
         "lost": [script(1), [*script(2)[:1], HostError("n", "gone")], script(3)],
+        "other edges": [script(1), [*script(2)[:2], {**script(2)[2], "edges": script(3)[2]["edges"]}], script(3)],
+        "other ways": [script(1), [*script(2)[:2], {**script(2)[2], "ways": [{**way, "to": "n9"}]}], script(3)],
+        "a way": [script(1), [*script(2)[:2], {**script(2)[2], "ways": [way]}], script(3)],
+        "others were heard": [script(1), [*script(2)[:2], {**script(2)[2], "heard": ["n9"]}], script(3)],
+        "a port that is none": [script(1), [["10.0.0.2", 0]], script(3)],
+        "not a mesh": [script(1), [*script(2)[:2], {"edges": 7}], script(3)],
+        "an error of ours": [script(1), [], script(3)],
     }
     for title, scripts in plans.items():
         nodes = {name: Node(name, mesh=script) for name, script in zip(places, scripts, strict=True)}

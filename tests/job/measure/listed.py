@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import itertools
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
+from unittest import mock
 from zlib import crc32
 
 import msgspec
@@ -203,6 +205,17 @@ def of_logs() -> Iterator[str]:
         told = [f"{one}={held!r}" for one, held in dataclasses.asdict(use).items() if held != getattr(usual, one)]
         if told:
             yield f"{name}: {' '.join(told)}"
+    for algorithm, (number, protocol) in itertools.product(range(9), enumerate(("0", "1", "2", "3", "LL", "SIMPLE"))):
+        said = f"n1:1:2 [0] NCCL INFO AllReduce: {number + 8} Bytes -> Algo {algorithm} proto {protocol} time 1.0"
+        yield f"{algorithm} {protocol}: {parse_nccl_log([said]).algorithms}"
+    for rack in (
+        "MNNVL 0",
+        "comm 0x1 MNNVL 1 cliqueId x cliqueSize 8",
+        "MNNVL 1",
+        "MNNVL 1 cliqueId x cliqueSize 16 y",
+    ):
+        use = parse_nccl_log([f"n1:1:2 [0] NCCL INFO {rack}", f"n1:1:2 [0] NCCL INFO use ring PXN {len(rack) % 2}"])
+        yield f"{rack}: {use.is_rack} {use.rack_ranks} {use.is_proxied}"
     used = [transport(rank, "n1", algorithms=held) for rank, held in enumerate(({"all_reduce": "a"}, {"": "b"}, {}))]
     for op, operations in (
         ("all_reduce", ["all_reduce"]),
@@ -292,6 +305,29 @@ def of_trainings() -> Iterator[str]:
         )
         yield f"alone {alone}: {figures(training.scaling_efficiency(ranks))}"
     yield f"drill {drill.LATE_SECONDS}"
+    yield f"none: {drilled('', 8, drills=False)}"
+    for failure, losses in itertools.product(("", "rank 1 stopped"), (None, 0, 1, 2)):
+        yield f"{failure} {losses}: {drilled(failure, losses)}"
+
+
+def drilled(failure: str, begin: int | None, *, drills: bool = True) -> str:
+    """A training, and what is asked of the ranks that are to come back."""
+    again = test_training.outcome(failure)
+    again.stories[0].records.pop()
+    if begin is not None:
+        again.stories[0].records.append({"record": "losses", "losses": [4.0, 3], "tokens_per_s": 1.0, "begin": begin})
+    died = test_training.outcome("rank 1 died", ("node2",))
+    asked: list[str] = []
+
+    async def ran(_sessions: Any, job: Any, **words: Any) -> Any:
+        asked.append(f"{figures({**job.settings, 'checkpoint_name': '*'})} {job.restarts} {words}")
+        return (test_training.outcome(), died, again)[len(asked) - 1]
+
+    options = Options(run_id="x", drill=drills, launcher="torchrun")
+    with mock.patch.object(training, "run_job", ran), mock.patch.object(drill, "run_job", ran):
+        told, ends = asyncio.run(training.run({}, test_training.JOB, options, algbw_gbytes_per_s=2.0))
+    why = len(told.drill.not_restarted.split()) if told.drill else 0
+    return f"{list(ends)} {figures(told.drill)} {why} words {told.not_measured} asked {asked}"
 
 
 def of_meshes() -> Iterator[str]:
@@ -312,6 +348,21 @@ def of_meshes() -> Iterator[str]:
         if place == 5:
             again = msgspec.structs.replace(told, node_names=("c", "b", "a", "d"), unmeasured={"f": "g"})
             yield f"  joined {figures(mesh.joined([told, again]))}"
+    run = healthy(2)
+    held = run.cluster.first.network.interface("eth0").addresses
+    run = run.broken_interface("node1", addresses=(*held, msgspec.structs.replace(held[0], address="10.7.0.5")))
+    own = run.cluster.first.address_for_peers()
+    for given in (
+        (own,),
+        ("10.7.0.5",),
+        ("10.7.0.5", own),
+        ("10.9.9.9",),
+        ("127.0.0.1",),
+        ("127.0.0.1", "10.7.0.5"),
+        (),
+    ):
+        first = run.broken("node1", "peers", master_addresses=given).cluster.first
+        yield f"rank 0 at {given}: {rendezvous.address_of(first)} of {own}"
     yield f"seconds {[figures(mesh.full_seconds(count)) for count in (1, 2, 128, 1024)]}"
     for text in ("29500", "0", "65535", "65536", "x", "", "7٣"):
         runs = [healthy(count).with_variables(MASTER_PORT=text) for count in (1, 2)]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 from preflight.job.collect.trust import called
-from preflight.job.options.launch import started_by, with_files
+from preflight.job.options.launch import parse_run, started_by, with_files
 from preflight.job.options.options import OPTIONS, Options
 from preflight.job.options.parse import parse_options
 from preflight.job.options.table import add_options, words_of
@@ -169,11 +172,53 @@ def of_logins(cases: tuple[truth.Case, ...]) -> Iterator[str]:
             "hf": "n1 slots=4\nn2 slots=4\n",
         }
         made.append((f"accelerate by {runner}", files))
+    hosts = "horovodrun -np 16 -H a:8,b:8"
+    made += [(f"{hosts}{more}", {"a.sh": f"{hosts}{more} python t.py\n"}) for more in ("", " --network-interface eth0")]
     for name, texts in made:
         with suppress(UsageError):
             told = called(Options(files=read_texts(texts)))
             if any(told.values()):
                 yield f"{name}: {told}"
+
+
+def of_runs() -> Iterator[str]:
+    """What a run reads from files: its settings, its launch files, and the scripts that it rehearses."""
+    start = "torchrun --nnodes=2 --node_rank=0 --nproc_per_node=4 --master_addr=node1 train.py"
+    texts = {
+        "run.sh": f"{start}\n",
+        "own.sh": f"/opt/env/bin/python3.11 -m torch.distributed.run {start.removeprefix('torchrun ')}\n",
+        "odd.sh": f"{start} 'quote\n",
+        "strict.toml": "[bench]\nwarn_below = 0.98\n",
+    }
+    runs: tuple[dict[str, Any], ...] = (
+        {},
+        *({"launch": ["run.sh"], **more} for more in ({}, {"launcher": "deepspeed"}, {"ranks_per_node": "8"})),
+        *({"launch": [name]} for name in ("own.sh", "odd.sh", "none.sh")),
+        {"launch": ["own.sh"], "python": "/opt/py"},
+        {"rehearse": ["run.sh"]},
+        {"rehearse": ["none.sh"]},
+        {"settings": "strict.toml"},
+    )
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name, text in texts.items():
+            Path(name).write_text(text)
+        for values in runs:
+            for is_there in (False, True):
+                if is_there:
+                    Path("preflight.toml").write_text("[bench]\nwarn_below = 0.97\n")
+                yield f"{values} {'beside settings' if is_there else ''}: {as_run(values)}"
+                Path("preflight.toml").unlink(missing_ok=True)
+
+
+def as_run(values: dict[str, Any]) -> str:
+    """What is read."""
+    try:
+        options = parse_run({"hosts": "node[1-2]", **values}, command=("preflight",))
+    except UsageError as error:
+        return f"refused {' '.join(found.values(error.args[0]))!a}"
+    scripts = [script.name for script in options.cast.scripts.values()] if options.cast else []
+    told = (options.found_settings, options.launcher, options.python, options.found_python, scripts)
+    return f"{told} {len(options.files.plans)} {options.settings.bench.warn_below}"
 
 
 def sections() -> found.Sections:
@@ -184,4 +229,5 @@ def sections() -> found.Sections:
         "values": of_values,
         "files": partial(of_files, cases),
         "logins": partial(of_logins, cases),
+        "runs": of_runs,
     }

@@ -189,6 +189,7 @@ BROKEN: dict[str, dict[str, Broken]] = {
         "another torch": lambda: both(torch="2.7.0"),
         "another interpreter": lambda: both(interpreter="/usr/bin/python3"),
         "another program": lambda: both(argv=("python", "other.py")),
+        "one number, and one by itself": lambda: launched(torchrun(0), torchrun(0, standalone="1")),
         "two jobs, of which the first differs": lambda: twice("eth1", "eth0"),
         "two jobs, of which the second differs": lambda: twice("eth0", "eth1"),
         "two jobs that both differ": lambda: twice("eth1", "eth2"),

@@ -75,6 +75,11 @@ LEFT = {
     "processes": [{"pid": 7, "parent": 1, "state": "S", "command": "python", "sockets": [TRIED]}],
     "output": {"out": "a", "err": "b", "out_before": "c", "err_before": "d", "has_begun": True},
 }
+NUMBERED = {"record": "numbered", "rank": 3, "chosen": ["MASTER_ADDR"], "at": 102.0}
+MEETS = {"record": "meets", "place": "a:1", "addresses": ["10.0.0.1"], "own": True, "error": "", "at": 102.5}
+LOADED = {"record": "loaded", "torch": "2.8", "torch_file": "/t", "cuda": "", "nccl": "", "devices": [], "at": 103.0}
+MADE = {"made": "/tmp/torchelastic_x"}
+STEP = {"record": "step", "seconds": 0.5}
 STAGE = {"record": "stage", "stage": "rendezvous", "at": 103.0}
 # What both nodes say, and when.
 FOLLOWED: dict[str, tuple[list[Any], list[Any]]] = {
@@ -87,6 +92,10 @@ FOLLOWED: dict[str, tuple[list[Any], list[Any]]] = {
     "what is left is told": (
         going(0, 3.0, done(0), ENDED, LEFT, 30.0),
         going(1, 3.0, notes({"record": "failed", "error": "x", "at": 9.0}, rank=1), ENDED | {"ended": 1}, LEFT, 30.0),
+    ),
+    "ranks that say all": (
+        going(0, notes(NUMBERED, MEETS, LOADED, MADE), 3.0, done(0), ENDED, 30.0),
+        going(1, notes(NUMBERED, STEP, rank=1), 3.0, notes(NUMBERED | {"rank": "x"}, rank=1), 90.0),
     ),
     "words that are none": (going(0, 90.0), [0.1, {"ready": True}, {"stray": 7}, 90.0]),
     "one is lost": (going(0, 90.0), [0.1, {"ready": True}, 5.0, asking.LOST]),
@@ -160,7 +169,10 @@ def ended(heard: Story) -> str:
     nodes = []
     for one in heard.nodes.values():
         why = " ".join(found.values(one.failure)) or one.failure
-        ranks = [figures(each.records) + each.error for each in one.ranks.values()]
+        ranks = []
+        for each in one.ranks.values():
+            met = f"{figures(each.loaded)} {figures(each.meets)} {each.chosen} {each.times}"
+            ranks.append(f"{each.rank} {each.stage} {each.error} {figures(each.records)} {met}")
         told = f"{figures(one.processes)} {figures(one.output)} {ranks}"
         nodes.append(f"{one.node} {one.code} {one.stray} {why} {told}")
     return f"{heard.why_over} after {heard.seconds:.1f} s: {', '.join(nodes)}"
