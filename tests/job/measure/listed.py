@@ -102,7 +102,10 @@ def of_links() -> Iterator[str]:
         None,
         *(("IB", "mlx5_0:1"), ("Socket", "eth0:10.0.0.1"), ("AWS Libfabric", "rdmap0s6"), ("FasTrak",), ("",)),
     )
-    settings: tuple[dict[str, str], ...] = ({}, {"NCCL_IB_DISABLE": "1"}, {"NCCL_IB_HCA": "^mlx5_0"})
+    settings: tuple[dict[str, str], ...] = (
+        *({}, {"NCCL_IB_DISABLE": "1"}, {"NCCL_IB_HCA": "^mlx5_0"}, {"NCCL_SOCKET_IFNAME": "=lo"}),
+        {"NCCL_SOCKET_IFNAME": "^eth0", "NCCL_IB_DISABLE": "1"},
+    )
     for (name, ports), variables, backend, used in itertools.product(kinds.items(), settings, ("gloo", "nccl"), uses):
         facts = test_links.node(ports=ports, **variables)
         log = transport(0, "n1", *used) if used is not None else None

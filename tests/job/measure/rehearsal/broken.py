@@ -199,6 +199,9 @@ BROKEN: dict[str, dict[str, Broken]] = {
         "another id": lambda: launched(torchrun(0, rdzv_id="31"), torchrun(1, rdzv_id="7")),
         "another number of nodes": lambda: launched(torchrun(0, nnodes="2"), torchrun(1, nnodes="3")),
         "another address": lambda: launched(torchrun(0), torchrun(1, master_addr="node7")),
+        "another port on one of three": lambda: launched(torchrun(0), torchrun(1), torchrun(2, master_port="1")),
+        "the same number on two of three": lambda: launched(torchrun(0), torchrun(1), torchrun(1)),
+        "localhost on rank 0": lambda: launched(torchrun(0, master_addr="localhost"), torchrun(1)),
         "another port": lambda: launched(torchrun(0, master_port="1234"), torchrun(1, master_port="1235")),
     },
     "limits": {
