@@ -24,7 +24,7 @@ from preflight.job.ranks.rehearsal import hook, place
 from preflight.job.ranks.training import fingerprint, model, quota
 from preflight.job.ranks.training.settings import Settings as TrainingSettings
 from tests import found
-from tests.job.ranks import alone
+from tests.job.ranks import alone, meets
 from tests.job.ranks.bench import tables
 
 PROGRAMS = (
@@ -369,4 +369,8 @@ def sections() -> found.Sections:
         "sensors": alone.of_sensors,
         "records": alone.of_reports,
         "events": alone.of_events,
+        "following": meets.of_following,
+        "serving": meets.of_serving,
+        "leading": meets.of_leading,
+        "lives": meets.of_lives,
     }
