@@ -24,7 +24,7 @@ from preflight.job.ranks.rehearsal import hook, place
 from preflight.job.ranks.training import fingerprint, model, quota
 from preflight.job.ranks.training.settings import Settings as TrainingSettings
 from tests import found
-from tests.job.ranks import alone, meets
+from tests.job.ranks import alone, asked_owners, meets
 from tests.job.ranks.bench import tables
 
 PROGRAMS = (
@@ -373,4 +373,6 @@ def sections() -> found.Sections:
         "serving": meets.of_serving,
         "leading": meets.of_leading,
         "lives": meets.of_lives,
+        "questions": asked_owners.of_questions,
+        "answers": asked_owners.of_answers,
     }
