@@ -99,8 +99,8 @@ def of_questions() -> Iterator[str]:
             config_file=file, **{"multi_gpu": False, "use_fsdp": False, "use_deepspeed": False, **kind}
         )
         question = {"owner": "accelerate", "whole": whole, "config": text, "is_json": is_json}
-        with tempfile.TemporaryDirectory() as folder, mock.patch.object(tempfile, "tempdir", folder):
-            with mock.patch.object(tempfile.TemporaryDirectory, "cleanup"), mock.patch("shutil.rmtree"):
+        with tempfile.TemporaryDirectory() as folder:
+            with mock.patch.object(tempfile, "TemporaryDirectory", return_value=contextlib.nullcontext(folder)):
                 said = asked(
                     question,
                     parse_args=args,
@@ -108,10 +108,8 @@ def of_questions() -> Iterator[str]:
                     _filter_args=types.SimpleNamespace(nproc_per_node="2", rdzv_backend="static"),
                     config_from_args=(config, None, None),
                 )
-            files = {one.name: one.read_text() for one in Path(folder).rglob("*") if one.is_file()}
-            lines = " | ".join(said)
-            for made in Path(folder).iterdir():
-                lines = lines.replace(str(made), "FOLDER")
+            files = {one.name: one.read_text() for one in Path(folder).iterdir()}
+            lines = " | ".join(said).replace(folder, "FOLDER")
         yield f"accelerate {whole} {file} {text!r} {kind} {is_pair}: {lines} {files}"
     told = {"train_batch_size": 8, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": "auto"}}
     for owner in ("deepspeed", "deepspeed config", "transformers", "hydra", "ray"):
@@ -147,20 +145,26 @@ def of_answers() -> Iterator[str]:
             raise metadata.PackageNotFoundError(package)
         return f"1.0 of {package}"
 
-    with tempfile.TemporaryFile("w+") as file, warnings.catch_warnings():
-        kept = os.dup(file.fileno())
-        with (
-            mock.patch.object(owners, "OWNERS", rows),
-            mock.patch.object(metadata, "version", version),
-            mock.patch.object(sys, "stdin", io.StringIO(json.dumps(questions))),
-            mock.patch.object(os, "dup", lambda number: said.append(f"keeps {number}") or kept),
-            mock.patch.object(os, "dup2", lambda source, target: said.append(f"{target} becomes {source}")),
-            mock.patch.object(logging, "disable", lambda level: said.append(f"logs nothing up to {level}")),
-            mock.patch.object(warnings, "simplefilter", lambda what: said.append(f"warnings: {what}")),
-            contextlib.redirect_stdout(io.StringIO()) as out,
-        ):
-            code = owners.main()
-            subprocess.Popen.__init__, is_same = popen, subprocess.Popen.__init__ is popen  # type: ignore[method-assign]
-        file.seek(0)
-        yield f"{code} {said} {is_same} {dict(os.environ) == environment} {out.getvalue()!r}"
-        yield from file.read().splitlines()
+    answers = io.StringIO()
+
+    def opened(descriptor: str, mode: str) -> io.StringIO:
+        said.append(f"writes to {descriptor} as {mode}")
+        return answers
+
+    with (
+        warnings.catch_warnings(),
+        mock.patch.object(owners, "OWNERS", rows),
+        mock.patch.object(metadata, "version", version),
+        mock.patch.object(sys, "stdin", io.StringIO(json.dumps(questions))),
+        mock.patch.object(os, "dup", lambda number: f"a copy of {number}"),
+        mock.patch.object(os, "fdopen", opened),
+        mock.patch.object(os, "dup2", lambda source, target: said.append(f"{target} becomes {source}")),
+        mock.patch.object(logging, "disable", lambda level: said.append(f"logs nothing up to {level}")),
+        mock.patch.object(warnings, "simplefilter", lambda what: said.append(f"warnings: {what}")),
+        contextlib.redirect_stdout(io.StringIO()) as out,
+    ):
+        code = owners.main()
+        is_same = subprocess.Popen.__init__ is popen
+        subprocess.Popen.__init__ = popen  # type: ignore[method-assign]
+    yield f"{code} {said} {is_same} {dict(os.environ) == environment} {out.getvalue()!r}"
+    yield from answers.getvalue().splitlines()
