@@ -24,7 +24,7 @@ from preflight.job.ranks.rehearsal import hook, place
 from preflight.job.ranks.training import fingerprint, model, quota
 from preflight.job.ranks.training.settings import Settings as TrainingSettings
 from tests import found
-from tests.job.ranks import alone, asked_owners, meets
+from tests.job.ranks import alone, asked_owners, hooked, meets
 from tests.job.ranks.bench import tables
 
 PROGRAMS = (
@@ -375,4 +375,5 @@ def sections() -> found.Sections:
         "lives": meets.of_lives,
         "questions": asked_owners.of_questions,
         "answers": asked_owners.of_answers,
+        "hooked": hooked.of_hooked,
     }
