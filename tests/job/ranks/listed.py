@@ -24,7 +24,7 @@ from preflight.job.ranks.rehearsal import hook, place
 from preflight.job.ranks.training import fingerprint, model, quota
 from preflight.job.ranks.training.settings import Settings as TrainingSettings
 from tests import found
-from tests.job.ranks import alone, asked_owners, hooked, meets
+from tests.job.ranks import alone, asked_owners, devised, hooked, meets
 from tests.job.ranks.bench import tables
 
 PROGRAMS = (
@@ -376,4 +376,7 @@ def sections() -> found.Sections:
         "questions": asked_owners.of_questions,
         "answers": asked_owners.of_answers,
         "hooked": hooked.of_hooked,
+        "timing": devised.of_timing,
+        "of a device": devised.of_figures,
+        "devices": devised.of_devices,
     }
