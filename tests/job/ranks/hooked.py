@@ -69,6 +69,7 @@ def of_hooked() -> Iterator[str]:
     with open("/proc/self/cmdline", "rb") as file:
         own = [os.fsdecode(word) for word in file.read().split(b"\0")]
     yield f"{hook.command_line() == own[:-1]} {own[-1:]}"
+    yield from of_programs()
     yield from of_handing_on()
 
 
@@ -107,6 +108,30 @@ def of_one(folder: Path, words: list[str], environ: dict[str, str], *, is_set: b
         except Left:
             said.append("ends")
     return [one.replace(str(folder), "FOLDER") for one in (*said, *noted(folder))]
+
+
+def of_programs() -> Iterator[str]:
+    """Which programs train, by what they import, and which belong to a launcher, by where they are."""
+    words = ("import torch", "from torch import nn", "accelerate", "deepspeed", "lightning", "trl", "import json")
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "a.py"
+        for text in (*words, f"{' ' * (1 << 18)}import torch", f"{' ' * ((1 << 18) - 12)}import torch"):
+            file.write_text(text)
+            yield f"{text.strip()} {len(text)}: {hook.trains(str(file))}"
+        file.write_bytes(b"\xff\xfe import torch")
+        yield f"{hook.trains(str(file))} {hook.trains(name)}"
+    for path in (
+        "/x/torch/distributed/run.py",
+        "/x/deepspeed/launcher/launch.py",
+        "/x/site-packages/ray/a.py",
+        "/x/a.py",
+    ):
+        yield f"{path}: {[hook.part(kind, path, RANK, []) for kind in ('file', 'module', 'text')]}"
+    for environ in ({"LOCAL_RANK": "0"}, {"PMI_RANK": "0"}, {"SLURM_PROCID": "0", "SLURM_STEP_ID": ""}):
+        yield f"{environ}: {hook.numbered(environ)}"
+    for near in (True, False):
+        tool = f"{Path(sys.executable).parent if near else '/x'}/tool"
+        yield f"{near}: {[hook.part(kind, tool, RANK, []) for kind in ('file', 'module')]}"
 
 
 def of_handing_on() -> Iterator[str]:

@@ -24,7 +24,7 @@ from preflight.job.ranks.rehearsal import hook, place
 from preflight.job.ranks.training import fingerprint, model, quota
 from preflight.job.ranks.training.settings import Settings as TrainingSettings
 from tests import found
-from tests.job.ranks import alone, asked_owners, devised, hooked, meets
+from tests.job.ranks import alone, asked_owners, benched, devised, hooked, meets, sized
 from tests.job.ranks.bench import tables
 
 PROGRAMS = (
@@ -379,4 +379,9 @@ def sections() -> found.Sections:
         "timing": devised.of_timing,
         "of a device": devised.of_figures,
         "devices": devised.of_devices,
+        "benchmarks": benched.of_works,
+        "batches": benched.of_batches,
+        "sizes": sized.of_sizes,
+        "pairs": sized.of_pairs,
+        "groups": sized.of_groups,
     }
