@@ -153,3 +153,15 @@ def of_handing_on() -> Iterator[str]:
             ):
                 hook.hand_on()
                 yield f"{order}: {__import__('builtins').of_whom}"
+        source = Path(hook.__file__).read_text(encoding="utf-8")
+        for called in ("sitecustomize", "__main__"):
+            asked: list[str] = []
+            names = {"__name__": called, "__file__": str(folder / "hook" / "sitecustomize.py")}
+            with (
+                mock.patch.object(sys, "path", [str(folder / "a")]),
+                mock.patch.dict("builtins.__dict__", found),
+                mock.patch.object(sys, "dont_write_bytecode", True),
+                mock.patch.object(os.path, "exists", asked.append),
+            ):
+                exec(compile(source, hook.__file__, "exec"), names)
+                yield f"{called}: {__import__('builtins').of_whom} {[one.replace(name, 'FOLDER') for one in asked]}"

@@ -49,6 +49,7 @@ COMMANDS = (
     *(
         "python --check-hash-based-pycs always a.py",
         "python -um m",
+        "python -m",
         "python -V",
         "python -uX dev a.py",
         "python -OOm m",
