@@ -24,7 +24,7 @@ from preflight.job.ranks.rehearsal import hook, place
 from preflight.job.ranks.training import fingerprint, model, quota
 from preflight.job.ranks.training.settings import Settings as TrainingSettings
 from tests import found
-from tests.job.ranks import alone, asked_owners, benched, devised, hooked, meets, sized
+from tests.job.ranks import alone, asked_owners, benched, devised, hooked, meets, saved, sized, trained
 from tests.job.ranks.bench import tables
 
 PROGRAMS = (
@@ -385,4 +385,7 @@ def sections() -> found.Sections:
         "sizes": sized.of_sizes,
         "pairs": sized.of_pairs,
         "groups": sized.of_groups,
+        "trainings": trained.of_trainings,
+        "joining": trained.of_joining,
+        "checkpoints": saved.of_checkpoints,
     }
