@@ -24,7 +24,19 @@ from preflight.job.ranks.rehearsal import hook, place
 from preflight.job.ranks.training import fingerprint, model, quota
 from preflight.job.ranks.training.settings import Settings as TrainingSettings
 from tests import found
-from tests.job.ranks import alone, asked_owners, benched, devised, hooked, meets, saved, sized, trained
+from tests.job.ranks import (
+    alone,
+    asked_owners,
+    benched,
+    devised,
+    hooked,
+    meets,
+    reported,
+    saved,
+    sized,
+    stepped,
+    trained,
+)
 from tests.job.ranks.bench import tables
 
 PROGRAMS = (
@@ -388,4 +400,8 @@ def sections() -> found.Sections:
         "trainings": trained.of_trainings,
         "joining": trained.of_joining,
         "checkpoints": saved.of_checkpoints,
+        "first steps": stepped.of_first_steps,
+        "samples": stepped.of_samples,
+        "reports": reported.of_reports,
+        "repeats": reported.of_repeats,
     }
