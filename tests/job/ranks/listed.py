@@ -36,6 +36,7 @@ from tests.job.ranks import (
     sized,
     stepped,
     trained,
+    wrapped,
 )
 from tests.job.ranks.bench import tables
 
@@ -404,4 +405,5 @@ def sections() -> found.Sections:
         "samples": stepped.of_samples,
         "reports": reported.of_reports,
         "repeats": reported.of_repeats,
+        "trainees": wrapped.of_trainees,
     }

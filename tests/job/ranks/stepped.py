@@ -112,13 +112,10 @@ def one_step(rank: int, ranks: int, wrong: str, settings: Settings) -> str:
     sent = {
         id(one): grad * (1.5 if wrong == "sent" else 1) for one, grad in zip(trained.parameters(), own, strict=True)
     }
-    optimizer = torch.optim.AdamW(
-        trained.parameters(), lr=settings.learning_rate, eps=settings.epsilon, weight_decay=settings.weight_decay
-    )
     whole = first_step.gradients_of(plain, torch.cat([batch(one, 0) for one in range(ranks)]), "fp32")
-    for parameter, gradient in zip(trained.parameters(), whole, strict=True):
-        parameter.grad = gradient * (1.5 if wrong == "moved" else 1)
-    optimizer.step()
+    with torch.no_grad():
+        for parameter, gradient in zip(trained.parameters(), whole, strict=True):
+            adamw(parameter, gradient * (1.5 if wrong == "moved" else 1), settings)
 
     def asks(one: int, step: int) -> torch.Tensor:
         asked.append(f"{one}/{step}")
@@ -133,6 +130,13 @@ def one_step(rank: int, ranks: int, wrong: str, settings: Settings) -> str:
     found = first_step.check_first_step(trainee, copied, data=given)
     told = " ".join(f"{name}={float(value):.3f}" for name, value in found.items())
     return f"{rank}: {told} {' '.join(asked)}, {len(moves)} moves"
+
+
+def adamw(parameter: torch.Tensor, gradient: torch.Tensor, settings: Settings) -> None:
+    """The optimizer's first step, by its moments."""
+    first, second = 0.1 * gradient, 0.001 * gradient**2
+    parameter.mul_(1 - settings.learning_rate * settings.weight_decay)
+    parameter.sub_(settings.learning_rate * (first / 0.1) / ((second / 0.001).sqrt() + settings.epsilon))
 
 
 def of_samples() -> Iterator[str]:
