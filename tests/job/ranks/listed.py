@@ -30,12 +30,14 @@ from tests.job.ranks import (
     benched,
     devised,
     hooked,
+    lived,
     meets,
     reported,
     saved,
     sized,
     stepped,
     trained,
+    watched,
     wrapped,
 )
 from tests.job.ranks.bench import tables
@@ -406,4 +408,8 @@ def sections() -> found.Sections:
         "reports": reported.of_reports,
         "repeats": reported.of_repeats,
         "trainees": wrapped.of_trainees,
+        "watching": watched.of_watching,
+        "meeting others": lived.of_meeting_others,
+        "living": lived.of_living,
+        "wires": lived.of_wires,
     }
