@@ -26,6 +26,7 @@ from preflight.job.ranks.training.settings import Settings as TrainingSettings
 from tests import found
 from tests.job.ranks import (
     alone,
+    arrivals,
     asked_owners,
     benched,
     devised,
@@ -412,4 +413,7 @@ def sections() -> found.Sections:
         "meeting others": lived.of_meeting_others,
         "living": lived.of_living,
         "wires": lived.of_wires,
+        "arrivals": arrivals.of_arrivals,
+        "folders": arrivals.of_folders,
+        "nccl": arrivals.of_nccl,
     }
