@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import codecs
 import fcntl
 import io
 import os
@@ -182,8 +183,9 @@ TOPOLOGY = """<system><cpu numaid="1" arch="x86_64" vendor="GenuineIntel" modeli
 </graph><graph/></graphs></system>"""
 
 
-def opened(maps: str, path: str, **_named: Any) -> io.StringIO:
+def opened(maps: str, path: str, *, encoding: str) -> io.StringIO:
     """What this process has mapped."""
+    codecs.lookup(encoding)
     return io.StringIO(maps if path == "/proc/self/maps" else "")
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import tempfile
 import types
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
 
 from preflight.job.ranks import devices
+from preflight.job.ranks.bench import amdgpu, cores
 from tests.job.figures import figures
 from tests.job.ranks.meeting_cast import Moments
 
@@ -163,3 +167,56 @@ def of_devices() -> Iterator[str]:
         yield f"{given} {environ}: {said}"
     with mock.patch.object(devices, "live", lambda work, needs: f"lives {work.__name__} {needs}"):
         yield f"{devices.main()}"
+
+
+def of_the_kernel() -> Iterator[str]:
+    """What amdgpu's folder tells, which cores are near a GPU, and whose turn it is."""
+    with tempfile.TemporaryDirectory() as name:
+        hwmon = Path(name) / "hwmon" / "hwmon3"
+        hwmon.mkdir(parents=True)
+        yield f"{amdgpu.of_amdgpu(name)}"
+        for number, (start, wanted, ending, title, _factor) in enumerate(amdgpu.AMDGPU):
+            for label in (wanted, "other"):
+                for one in hwmon.iterdir():
+                    one.unlink()
+                (hwmon / f"{start}{number}_{ending}").write_text("1234500\n")
+                (hwmon / f"{start}{number}_label").write_text(f"{label}\n")
+                (hwmon / f"{start}{number}_other").write_text("7\n")
+                (hwmon / f"{start}x_{ending}").write_text("none\n")
+                yield f"{title} {label}: {figures(amdgpu.of_amdgpu(name))}"
+        for speed in ("2.5 GT/s PCIe", "5.0 GT/s PCIe", "8.0 GT/s", "16.0 GT/s", "32.0 GT/s PCIe", "64.0", "3.0", "x"):
+            (Path(name) / "current_link_width").write_text("16\n")
+            (Path(name) / "current_link_speed").write_text(f"{speed}\n")
+            told = amdgpu.of_amdgpu(name)
+            yield f"{speed}: { {title: told[title] for title in told if title.startswith('pcie')} }"
+        (Path(name) / "gpu_metrics").write_bytes(b"\x01\x03")
+        yield f"{amdgpu.gpu_metrics(name)!r} {amdgpu.gpu_metrics(name + '/none')!r}"
+        (Path(name) / "odd").write_bytes(b"\xff")
+        yield f"{amdgpu.text_of(name + '/odd')!r}"
+        found = types.SimpleNamespace(pci_domain_id=0x10, pci_bus_id=0x1A, pci_device_id=2)
+        near = Path(name) / "0010:1a:02.0"
+        near.mkdir()
+        for text in ("0-1,4\n", "7\n", "x\n"):
+            (near / "local_cpulist").write_text(text)
+            said: list[str] = []
+            with (
+                mock.patch.object(cores, "PCI_DEVICES", name),
+                mock.patch.object(torch.cuda, "get_device_properties", return_value=found),
+                mock.patch.object(os, "sched_getaffinity", return_value={1, 2, 4}),
+                mock.patch.object(os, "sched_setaffinity", lambda _pid, wanted: said.append(f"on {sorted(wanted)}")),  # noqa: B023
+            ):
+                yield f"{text.strip()}: {sorted(cores.cores_by(GPU))}"
+                with cores.cores_near(GPU):
+                    said.append("works")
+            yield f"  {said}"
+        for environ in ({}, {"TMPDIR": name}):
+            said = []
+            with (
+                mock.patch.dict("os.environ", environ, clear=True),
+                mock.patch.object(os, "open", lambda path, mode: said.append(path.replace(name, "FOLDER")) or 77),  # noqa: B023
+                mock.patch.object(os, "close", lambda held: said.append(f"closes {held}")),  # noqa: B023
+                mock.patch.object(fcntl, "flock", lambda held, how: said.append(f"locks {held} {int(how)}")),  # noqa: B023
+                cores.a_turn(),
+            ):
+                said.append("works")
+            yield f"{environ.keys()}: {said}"

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -353,6 +354,13 @@ def of_owners() -> Iterator[str]:
     for words in ([], ["--n", "x"], ["--n", "1"], ["--help"], ["--m"], ["x"]):
         told = owners.refusal(lambda _question, words=words: parser.parse_args(words), {"whole": True})
         yield f"{words}: {told}"
+    for text, whole in product(("choose from 'a', not '1'", "invalid: 'x'"), (False, True)):
+
+        def ends(_question: Any, text: str = text) -> None:
+            print(f"usage\nx: error: {text}", file=sys.stderr)
+            raise SystemExit(2)
+
+        yield f"{text} {whole}: {owners.refusal(ends, {'whole': whole})}"
     yield from (
         f"{name}: {read.__name__} {package} {modules}" for name, (read, package, modules) in owners.OWNERS.items()
     )
@@ -416,4 +424,5 @@ def sections() -> found.Sections:
         "arrivals": arrivals.of_arrivals,
         "folders": arrivals.of_folders,
         "nccl": arrivals.of_nccl,
+        "of the kernel": devised.of_the_kernel,
     }

@@ -144,7 +144,9 @@ def of_lives() -> Iterator[str]:
         environ = {} if given is None else {meeting.LOGGED: given}
         modules = {"torch.distributed": None} if lacks else {}
         out = io.StringIO()
+        flushes = mock.patch.object(out, "flush", partial(said.append, "flushes"))
         with (
+            flushes,
             mock.patch.object(sys, "argv", ["meeting.py", part, "1.0", "20", "300"]),
             mock.patch.multiple(meeting, lead=side, serve=side, Guard=guard, die_with_parent=partial(died, said)),
             mock.patch.object(os, "_exit", leaves),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import codecs
 import contextlib
 import io
 import os
@@ -40,7 +41,8 @@ def of_sizes() -> Iterator[str]:
     """How much memory is counted on, and at which sizes an operation is measured."""
     for (name, files), local in product(FILES.items(), ("", "3")):
 
-        def opened(path: str, files: dict[str, str] = files, **_named: Any) -> io.StringIO:
+        def opened(path: str, files: dict[str, str] = files, *, encoding: str) -> io.StringIO:
+            codecs.lookup(encoding)
             if path == "/proc/meminfo":
                 return io.StringIO(MEMORY)
             if path.removeprefix("/sys/fs/cgroup/") not in files:
