@@ -233,7 +233,8 @@ class Event:
 
     def elapsed_time(self, other: Event) -> float:
         """Milliseconds."""
-        return 250.0 if self.is_timed and other.is_timed and "waited for" in other.told else math.nan
+        is_known = self.told == ["recorded"] and other.told == ["recorded", "waited for"]
+        return 250.0 if self.is_timed and other.is_timed and is_known else math.nan
 
 
 def of_events() -> Iterator[str]:
