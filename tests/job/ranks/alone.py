@@ -21,7 +21,7 @@ import torch
 import torch.distributed
 
 from preflight.job.ranks import collectives, store
-from preflight.job.ranks.bench.sensors import REASONS, Sensors
+from preflight.job.ranks.bench.sensors import REASONS, FieldValue, Sensors
 from preflight.job.ranks.bench.trial import Trial
 from preflight.job.ranks.rank.records import Records
 from preflight.job.ranks.rehearsal import place, rank
@@ -155,6 +155,8 @@ def of_sensors() -> Iterator[str]:
             nvml.asked.clear()
             one.samples = [one._of_nvml(), one._of_nvml()]
             yield f"  {figures(one.reported())} {nvml.asked[:11]}"
+    places = [(name, getattr(FieldValue, name).offset) for name in ("field", "code", "value")]
+    yield f"{places} {ctypes.sizeof(FieldValue)}"  # as nvml.h has them
     for bits in (0, 1, 2, 0x10, 0x100, *REASONS, sum(REASONS), (1 << 64) - 1):
         one = Sensors(torch.device("cpu"))
         one.library = Nvml(bits=bits)
@@ -231,7 +233,8 @@ class Event:
 
     def elapsed_time(self, other: Event) -> float:
         """Milliseconds."""
-        return 250.0 if self.is_timed and other.is_timed and "waited for" in other.told else math.nan
+        is_known = self.told == ["recorded"] and other.told == ["recorded", "waited for"]
+        return 250.0 if self.is_timed and other.is_timed and is_known else math.nan
 
 
 def of_events() -> Iterator[str]:

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,7 +25,23 @@ from preflight.job.ranks.rehearsal import hook, place
 from preflight.job.ranks.training import fingerprint, model, quota
 from preflight.job.ranks.training.settings import Settings as TrainingSettings
 from tests import found
-from tests.job.ranks import alone
+from tests.job.ranks import (
+    alone,
+    arrivals,
+    asked_owners,
+    benched,
+    devised,
+    hooked,
+    lived,
+    meets,
+    reported,
+    saved,
+    sized,
+    stepped,
+    trained,
+    watched,
+    wrapped,
+)
 from tests.job.ranks.bench import tables
 
 PROGRAMS = (
@@ -49,6 +66,7 @@ COMMANDS = (
     *(
         "python --check-hash-based-pycs always a.py",
         "python -um m",
+        "python -m",
         "python -V",
         "python -uX dev a.py",
         "python -OOm m",
@@ -336,6 +354,13 @@ def of_owners() -> Iterator[str]:
     for words in ([], ["--n", "x"], ["--n", "1"], ["--help"], ["--m"], ["x"]):
         told = owners.refusal(lambda _question, words=words: parser.parse_args(words), {"whole": True})
         yield f"{words}: {told}"
+    for text, whole in product(("choose from 'a', not '1'", "invalid: 'x'"), (False, True)):
+
+        def ends(_question: Any, text: str = text) -> None:
+            print(f"usage\nx: error: {text}", file=sys.stderr)
+            raise SystemExit(2)
+
+        yield f"{text} {whole}: {owners.refusal(ends, {'whole': whole})}"
     yield from (
         f"{name}: {read.__name__} {package} {modules}" for name, (read, package, modules) in owners.OWNERS.items()
     )
@@ -369,4 +394,35 @@ def sections() -> found.Sections:
         "sensors": alone.of_sensors,
         "records": alone.of_reports,
         "events": alone.of_events,
+        "following": meets.of_following,
+        "serving": meets.of_serving,
+        "leading": meets.of_leading,
+        "lives": meets.of_lives,
+        "questions": asked_owners.of_questions,
+        "answers": asked_owners.of_answers,
+        "hooked": hooked.of_hooked,
+        "timing": devised.of_timing,
+        "of a device": devised.of_figures,
+        "devices": devised.of_devices,
+        "benchmarks": benched.of_works,
+        "batches": benched.of_batches,
+        "sizes": sized.of_sizes,
+        "pairs": sized.of_pairs,
+        "groups": sized.of_groups,
+        "trainings": trained.of_trainings,
+        "joining": trained.of_joining,
+        "checkpoints": saved.of_checkpoints,
+        "first steps": stepped.of_first_steps,
+        "samples": stepped.of_samples,
+        "reports": reported.of_reports,
+        "repeats": reported.of_repeats,
+        "trainees": wrapped.of_trainees,
+        "watching": watched.of_watching,
+        "meeting others": lived.of_meeting_others,
+        "living": lived.of_living,
+        "wires": lived.of_wires,
+        "arrivals": arrivals.of_arrivals,
+        "folders": arrivals.of_folders,
+        "nccl": arrivals.of_nccl,
+        "of the kernel": devised.of_the_kernel,
     }

@@ -46,7 +46,7 @@ def main_of(argv: list[str]) -> tuple[str, str]:
             return ("text", "") if word == "-" else ("file", word)
         if word.startswith("--"):
             if word == "--check-hash-based-pycs":
-                next(words, "")
+                next(words, None)
             continue
         for place, letter in enumerate(word[1:], 2):
             if letter == "c":
@@ -55,7 +55,7 @@ def main_of(argv: list[str]) -> tuple[str, str]:
                 return "module", word[place:] or next(words, "")
             if letter in "WX":
                 if not word[place:]:
-                    next(words, "")
+                    next(words, None)
                 break
     return "", ""
 
