@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import time
 from collections.abc import Coroutine
 from typing import Any
-from unittest import mock
+
+from tests.instead import instead
 
 
 class Clock(selectors.SelectSelector):
@@ -37,5 +39,5 @@ class Clock(selectors.SelectSelector):
             made.time = self.time  # type: ignore[method-assign]
             return made
 
-        with mock.patch("time.monotonic", self.time), asyncio.Runner(loop_factory=loop) as runner:
+        with instead(time, "monotonic", self.time), asyncio.Runner(loop_factory=loop) as runner:
             return runner.run(work)

@@ -356,9 +356,14 @@ def test_only_tables_are_tested_by_their_checks():
 
 
 def test_no_module_of_ours_is_patched():
-    """Fakes are given, not slipped under: a patched function proves nothing about the one that is there."""
+    """Fakes are given, not slipped under: a patched function proves nothing about the one that is there.
+
+    Listings of what is asked of torch, the kernel and other parts (tests.instead) show just that, and stand in no test.
+    """
     patching = re.compile(r"mock\.patch|from unittest|import unittest")
     assert [name_of(path) for path in TESTS if path != Path(__file__) and patching.search(path.read_text())] == []
+    tests = [path for path in TESTS if path.name.startswith("test_") and path != Path(__file__)]
+    assert [name_of(path) for path in tests if "tests.instead" in path.read_text()] == []
 
 
 # Written so that the patterns do not find themselves.

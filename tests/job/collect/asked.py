@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from types import ModuleType
 from typing import Any
-from unittest import mock
 
 import msgspec
 
@@ -22,6 +21,7 @@ from preflight.said.errors import HostError
 from preflight.testing import roce
 from tests import found
 from tests.clock import Clock
+from tests.instead import instead
 from tests.job.collect.nodes import Node, shown
 from tests.job.figures import figures
 from tests.job.measure.played import PlayedNode, job_of
@@ -104,7 +104,7 @@ def of_writes() -> Iterator[str]:
         ports = [port._replace(address=address) for port in writes.ports_of(cluster)][::4]
         ports = [port._replace(asked={**port.asked, "number": number}) for number, port in enumerate(ports)]
         nodes = {node.name: Writing(gbytes_per_s, other=other) for node in cluster}
-        with mock.patch.object(writes, "ports_of", return_value=ports):
+        with instead(writes, "ports_of", gives=ports):
             work = writes.search(nodes, cluster, job_of(*nodes, backend="nccl"), threshold=0.8, say=str)  # type: ignore[arg-type]
             given = asyncio.run(work)
         yield f"=== {variables} {title} {gbytes_per_s:g} GB/s {other}"

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import msgspec
 
@@ -17,6 +16,7 @@ from preflight.launch.job import Placement
 from preflight.testing import roce
 from tests import found
 from tests.checks.samples import with_netdevs
+from tests.instead import instead
 from tests.job.figures import figures
 from tests.job.measure import test_bench, test_training
 
@@ -105,7 +105,7 @@ def drilled(failure: str, begin: int | None, *, drills: bool = True) -> str:
         return (test_training.outcome(), died, again)[len(asked) - 1]
 
     options = Options(run_id="x", drill=drills, launcher="torchrun")
-    with mock.patch.object(training, "run_job", ran), mock.patch.object(drill, "run_job", ran):
+    with instead(training, "run_job", ran), instead(drill, "run_job", ran):
         told, ends = asyncio.run(training.run({}, test_training.JOB, options, algbw_gbytes_per_s=2.0))
     why = len(told.drill.not_restarted.split()) if told.drill else 0
     return f"{list(ends)} {figures(told.drill)} {why} words {told.not_measured} asked {asked}"

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest import mock
 from zlib import crc32
 
 import pytest
@@ -26,6 +25,7 @@ from preflight.job.ranks.bench.trial import Trial
 from preflight.job.ranks.rank.records import Records
 from preflight.job.ranks.rehearsal import place, rank
 from tests.clock import Clock
+from tests.instead import entries, instead
 from tests.job.figures import figures
 from tests.job.ranks.bench import tables
 
@@ -51,14 +51,14 @@ FALLBACK = {"address": "10.0.0.1", "port": "29511"}
 def of_numbers() -> Iterator[str]:
     """What a rank takes of its scheduler, and how far it comes in a rehearsal."""
     for names, environ in product(NAMES, OF_RANKS):
-        with mock.patch.dict("os.environ", environ, clear=True):
+        with entries("os.environ", environ, clear=True):
             chosen = rank.take_numbers(names, FALLBACK)
             yield f"{names[0]} {environ}: {chosen} {[os.environ.get(name) for name in SET]}"
     yield f"without its program: {' | '.join(rehearsed(NAMES[0], 'train.py'))}"
     for names, environ in product((*NAMES, []), OF_RANKS):
         if names and names[0] not in environ:
             continue  # the hook names those that are there
-        with mock.patch.dict("os.environ", {**environ, "HOME": "/nowhere"}, clear=True):
+        with entries("os.environ", {**environ, "HOME": "/nowhere"}, clear=True):
             yield f"{names} {environ}: {' | '.join(rehearsed(names, ''))}"
 
 
@@ -75,11 +75,11 @@ def rehearsed(names: list[str], lost: str) -> list[str]:
     records: Any = types.SimpleNamespace(send=shown)
     with (
         tempfile.TemporaryDirectory() as scratch,
-        mock.patch.object(rank, "lacks", lambda kind, name: f"no {kind} {name}" if name else ""),
-        mock.patch.object(rank, "load_torch", side_effect=lambda _records: said.append("imports torch")),
-        mock.patch.object(rank, "loaded", return_value={"record": "loaded"}),
-        mock.patch.object(rank, "work", lambda settings, _records: said.append(f"trains {settings}")),
-        mock.patch.object(tempfile, "tempdir", None),
+        instead(rank, "lacks", lambda kind, name: f"no {kind} {name}" if name else ""),
+        instead(rank, "load_torch", does=lambda _records: said.append("imports torch")),
+        instead(rank, "loaded", gives={"record": "loaded"}),
+        instead(rank, "work", lambda settings, _records: said.append(f"trains {settings}")),
+        instead(tempfile, "tempdir", None),
     ):
         try:
             rank.rehearse({**given, "scratch": scratch}, records)
@@ -99,16 +99,16 @@ def of_stores() -> Iterator[str]:
         environ = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_USE_AGENT_STORE": agents}
         environ |= {"TORCHELASTIC_RESTART_COUNT": again} if again else {}
         with (
-            mock.patch.dict("os.environ", environ, clear=True),
-            mock.patch.object(store, "RANK", own),
-            mock.patch.object(torch.distributed, "TCPStore", return_value="store") as tcp,
-            mock.patch.object(torch.distributed, "PrefixStore") as prefix,
+            entries("os.environ", environ, clear=True),
+            instead(store, "RANK", own),
+            instead(torch.distributed, "TCPStore", gives="store") as tcp,
+            instead(torch.distributed, "PrefixStore") as prefix,
         ):
             store.open_store(7.5)
-        yield f"rank {own} {agents} {again}: {tcp.call_args.args} {tcp.call_args.kwargs} {prefix.call_args.args}"
-    with mock.patch.dict("os.environ", {"HOME": "/nowhere"}, clear=True):
+        yield f"rank {own} {agents} {again}: {tcp.words} {tcp.named} {prefix.words}"
+    with entries("os.environ", {"HOME": "/nowhere"}, clear=True):
         yield f"{[(one['variable'], one['path']) for one in place.arrived([], [])['caches']]}"
-    with mock.patch.dict("os.environ", {"HOME": "/nowhere", **dict.fromkeys(place.CACHES, "/x")}, clear=True):
+    with entries("os.environ", {"HOME": "/nowhere", **dict.fromkeys(place.CACHES, "/x")}, clear=True):
         yield f"{[(one['variable'], one['path']) for one in place.arrived([], [])['caches']]}"
 
 
@@ -145,12 +145,12 @@ def of_sensors() -> Iterator[str]:
     for lost, hip in product(lacks, (None, "6.2")):
         nvml = Nvml(*lost)
         with (
-            mock.patch.object(ctypes, "CDLL", return_value=nvml) as opened,
-            mock.patch.object(torch.cuda, "get_device_properties", return_value=found),
-            mock.patch.object(torch.version, "hip", hip),
+            instead(ctypes, "CDLL", gives=nvml) as opened,
+            instead(torch.cuda, "get_device_properties", gives=found),
+            instead(torch.version, "hip", hip),
         ):
             one = Sensors(types.SimpleNamespace(type="cuda"))  # type: ignore[arg-type]
-        yield f"{lost} {hip}: {one.folder} {figures(one.limits)} {opened.call_args} {nvml.asked}"
+        yield f"{lost} {hip}: {one.folder} {figures(one.limits)} {opened.words} {nvml.asked}"
         if one.library:
             nvml.asked.clear()
             one.samples = [one._of_nvml(), one._of_nvml()]
@@ -180,7 +180,7 @@ def of_reports() -> Iterator[str]:
     said: list[dict[str, Any]] = []
     records: Any = types.SimpleNamespace(send=said.append)
     clock = Clock()
-    with mock.patch("time.monotonic", clock.time):
+    with instead(time, "monotonic", clock.time):
         ahead = collectives.Ahead(cells=6, cap_seconds=20.0)
         for passed, took in ((0.0, 3.0), (0.4, 3.0), (0.5, 5.0), (9.0, 1.0), (1.0, 50.0), (1.0, 0.0), (1.0, 0.0)):
             clock.passed += passed
@@ -190,7 +190,7 @@ def of_reports() -> Iterator[str]:
         late.report(records, {}, elapsed=1.0, left_seconds=4.0)
         yield f"{figures(ahead)} {figures(late)}"
         yield from (figures(record) for record in said)
-        with mock.patch.dict("os.environ", {}, clear=True):
+        with entries("os.environ", {}, clear=True):
             own = Records(rank=1)
         moved = [own.moved]
         for beyond in (0.0, 7.0):
@@ -202,7 +202,7 @@ def of_reports() -> Iterator[str]:
             moved.append(own.moved)
         moved.append(own.moved)
         yield f"{[one if math.isinf(one) else round(one - moved[0], 3) for one in moved]} {own.at} {own.doing!r}"
-    with tempfile.TemporaryDirectory() as folder, mock.patch.dict("os.environ", {"PREFLIGHT_RECORDS": f"{folder}/r"}):
+    with tempfile.TemporaryDirectory() as folder, entries("os.environ", {"PREFLIGHT_RECORDS": f"{folder}/r"}):
         own = Records(rank=4)
         own.stage("running", op="reduce")
         lines = [json.loads(line) for line in Path(f"{folder}/r").read_text().splitlines()]
@@ -248,8 +248,8 @@ def of_events() -> Iterator[str]:
         done.append(f"all_reduce of {tuple(held.shape)} {float(held.sum())} on {held.device} in {group}")
 
     with (
-        mock.patch.object(torch.cuda, "Event", Event),
-        mock.patch.object(torch.distributed, "all_reduce", reduced),
+        instead(torch.cuda, "Event", Event),
+        instead(torch.distributed, "all_reduce", reduced),
     ):
         yield f"{Trial._timed_cuda(one)} {done}"
     with pytest.MonkeyPatch.context() as patch:

@@ -17,12 +17,12 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 
 from preflight.job.ranks.bench import nccl
 from preflight.job.ranks.rehearsal import place
+from tests.instead import entries, instead, instead_of
 
 MOUNTS = """overlay / overlay rw 0 0
 tmpfs /dev/shm tmpfs rw 0 0
@@ -47,16 +47,16 @@ def of_arrivals() -> Iterator[str]:
     for network, linked in product(("", "net:[1]", "net:[2]"), ("net:[1]", None)):
         asked: list[Any] = []
         with (
-            mock.patch.dict("os.environ", {"HOME": "/home/user", "NCCL_X": "y" * 1100}, clear=True),
-            mock.patch.object(os, "statvfs", partial(known, asked, status)),
-            mock.patch.object(os, "readlink", side_effect=[linked] if linked else OSError),
-            mock.patch.object(socket, "gethostname", return_value="gpu0"),
-            mock.patch.multiple(os, getpid=lambda: 5, getppid=lambda: 4, geteuid=lambda: 1000, getcwd=lambda: "/work"),
-            mock.patch.multiple(sys, executable="/bin/python", version_info=(3, 12, 4, "final", 0)),
-            mock.patch.object(resource, "getrlimit", lambda number: (number + 100, 0)),
-            mock.patch.multiple(place, text_of=lambda path: texts.get(path, ""), left_locks=lambda path: [path]),
-            mock.patch.object(place, "time", types.SimpleNamespace(time=lambda: 9.5)),
-            mock.patch.object(os, "access", lambda path, _mode: path != "/"),
+            entries("os.environ", {"HOME": "/home/user", "NCCL_X": "y" * 1100}, clear=True),
+            instead(os, "statvfs", partial(known, asked, status)),
+            instead(os, "readlink", gives=linked, does=None if linked else OSError),
+            instead(socket, "gethostname", gives="gpu0"),
+            instead_of(os, getpid=lambda: 5, getppid=lambda: 4, geteuid=lambda: 1000, getcwd=lambda: "/work"),
+            instead_of(sys, executable="/bin/python", version_info=(3, 12, 4, "final", 0)),
+            instead(resource, "getrlimit", lambda number: (number + 100, 0)),
+            instead_of(place, text_of=lambda path: texts.get(path, ""), left_locks=lambda path: [path]),
+            instead(place, "time", types.SimpleNamespace(time=lambda: 9.5)),
+            instead(os, "access", lambda path, _mode: path != "/"),
         ):
             told = place.arrived(["python", "t.py"], ["RANK"], network)
         if network == "net:[2]" and linked:
@@ -71,29 +71,29 @@ def of_arrivals() -> Iterator[str]:
             get_device_properties=lambda number: types.SimpleNamespace(**({"uuid": "GPU-a"} if number else {})),
         )
         with (
-            mock.patch.object(torch, "cuda", cuda),
-            mock.patch.object(torch.version, "cuda", "12.4" if count else None),
-            mock.patch.multiple(torch, __version__="2.9", __file__="/lib/torch/__init__.py"),
+            instead(torch, "cuda", cuda),
+            instead(torch.version, "cuda", "12.4" if count else None),
+            instead_of(torch, __version__="2.9", __file__="/lib/torch/__init__.py"),
         ):
             yield f"{place.loaded()}"
 
 
 def of_folders() -> Iterator[str]:
     """On which file system a folder is, whether a lock is old and held, and how many are looked for."""
-    with mock.patch.object(place, "text_of", return_value=MOUNTS), mock.patch.object(os.path, "realpath", str):
+    with instead(place, "text_of", gives=MOUNTS), instead(os.path, "realpath", str):
         paths = ("", "/", "/home", "/home/user", "/home/user2", "/home/user/deep/er", "/data", "/data/x", "/dev/shm/x")
         yield f"{[(path, place.file_system(path)) for path in paths]}"
-    with mock.patch.object(place, "text_of", return_value=""):
+    with instead(place, "text_of", gives=""):
         yield f"{place.file_system('/')!r}"
     status = types.SimpleNamespace(f_frsize=4096, f_bavail=7)
-    with mock.patch.object(os, "statvfs", lambda path: status if path == "/" else None):
+    with instead(os, "statvfs", lambda path: status if path == "/" else None):
         yield f"{place.free('/')} {place.free('')}"
     with tempfile.TemporaryDirectory() as name:
         lock = Path(name) / "lock"
         lock.write_text("")
         for age in (59.0, 60.0, 60.5, 61.5):
             os.utime(lock, (LOCKED, LOCKED))
-            with mock.patch.object(place, "time", types.SimpleNamespace(time=lambda age=age: LOCKED + age)):
+            with instead(place, "time", types.SimpleNamespace(time=lambda age=age: LOCKED + age)):
                 yield f"{age}: {place.is_old(str(lock))} {place.is_old(name + '/none')}"
         for how in (None, fcntl.LOCK_SH, fcntl.LOCK_EX):
             with open(lock, "rb") as file:
@@ -109,8 +109,8 @@ def of_folders() -> Iterator[str]:
         ordered = [(name, [], ["lock"]), *((f"{name}/{number}", [], ["lock"]) for number in range(7))]
         for most, entries in ((4, 5000), (5, 5000), (9, 5000), (9, 4), (9, 5), (9, 6)):
             with (
-                mock.patch.multiple(place, MOST_LOCKS=most, MOST_ENTRIES=entries),
-                mock.patch.object(os, "walk", return_value=ordered),
+                instead_of(place, MOST_LOCKS=most, MOST_ENTRIES=entries),
+                instead(os, "walk", gives=ordered),
             ):
                 yield f"{most} {entries}: {[path.removeprefix(name) for path in place.left_locks(name)]}"
     for names in (["lock", "a.cubin"], ["lock", "a.hsaco"], ["__grp__a"], ["lock", "cubin"], []):
@@ -155,15 +155,15 @@ def of_ways() -> Iterator[str]:
         asked: list[Any] = []
         found = [(2, 2, 17, "", (address, 1)) for address in addresses]
         with (
-            mock.patch.dict("os.environ", {"MASTER_ADDR": "node1", "MASTER_PORT": port}),
-            mock.patch.object(socket, "getaddrinfo", partial(known, asked, found)),
-            mock.patch.object(socket, "socket", Probe),
+            entries("os.environ", {"MASTER_ADDR": "node1", "MASTER_PORT": port}),
+            instead(socket, "getaddrinfo", partial(known, asked, found)),
+            instead(socket, "socket", Probe),
         ):
             yield f"{port} {addresses}: {place.meeting_place()} {asked}"
     for error in (UnicodeError("label too long"), socket.gaierror(-2, "unknown"), OSError("odd")):
         with (
-            mock.patch.dict("os.environ", {"MASTER_ADDR": "node1", "MASTER_PORT": "1"}),
-            mock.patch.object(socket, "getaddrinfo", side_effect=error),
+            entries("os.environ", {"MASTER_ADDR": "node1", "MASTER_PORT": "1"}),
+            instead(socket, "getaddrinfo", does=error),
         ):
             yield f"{place.meeting_place()['error']}"
 
@@ -194,8 +194,8 @@ def of_nccl() -> Iterator[str]:
     version = types.SimpleNamespace(version=lambda: (2, 20, 5))
     for maps in (MAPS, ""):
         with (
-            mock.patch.object(builtins, "open", partial(opened, maps)),
-            mock.patch.object(torch.cuda, "nccl", version),
+            instead(builtins, "open", partial(opened, maps)),
+            instead(torch.cuda, "nccl", version),
         ):
             yield nccl.nccl_in_use()
     with tempfile.TemporaryDirectory() as name:
@@ -208,6 +208,6 @@ def of_nccl() -> Iterator[str]:
         )
         yield f"{[(line[:60], len(line)) for line in nccl.nccl_lines(f'{name}/log')]}"
     for environ in ({}, {"LOCAL_RANK": "0"}, {"LOCAL_RANK": "1"}):
-        with mock.patch.dict("os.environ", environ, clear=True):
+        with entries("os.environ", environ, clear=True):
             nccl.dump_topology("/t/log", 5)
             yield f"{dict(os.environ)}"

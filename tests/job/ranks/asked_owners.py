@@ -17,9 +17,9 @@ from importlib import metadata
 from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from preflight.job.ranks import owners
+from tests.instead import entries, instead
 
 NAMES = (
     *(owners.RUN, owners.RENDEZVOUS, f"{owners.RENDEZVOUS}.utils", "torch.distributed.launch"),
@@ -65,7 +65,7 @@ def asked(question: dict[str, Any], **gives: Any) -> list[str]:
     short = {name: name.rpartition(".")[2] for name in NAMES}
     theirs = {name: Theirs(short[name] if "commands" not in name else "commands", said, gives) for name in NAMES}
     usual = {"whole": True, "words": WORDS, "environment": {}, "config": "", "is_json": False, **question}
-    with mock.patch.dict("sys.modules", theirs), mock.patch.dict("os.environ", {"PET_NNODES": "3", "HOME": "/x"}):  # type: ignore[arg-type]
+    with entries("sys.modules", theirs), entries("os.environ", {"PET_NNODES": "3", "HOME": "/x"}):  # type: ignore[arg-type]
         owners.OWNERS[question["owner"]][0](usual)
         said.append(f"with {sorted(name for name in os.environ if name.startswith(('PET_', 'OURS')))}")
     return said
@@ -100,7 +100,7 @@ def of_questions() -> Iterator[str]:
         )
         question = {"owner": "accelerate", "whole": whole, "config": text, "is_json": is_json}
         with tempfile.TemporaryDirectory() as folder:
-            with mock.patch.object(tempfile, "TemporaryDirectory", return_value=contextlib.nullcontext(folder)):
+            with instead(tempfile, "TemporaryDirectory", gives=contextlib.nullcontext(folder)):
                 said = asked(
                     question,
                     parse_args=args,
@@ -153,14 +153,14 @@ def of_answers() -> Iterator[str]:
 
     with (
         warnings.catch_warnings(),
-        mock.patch.object(owners, "OWNERS", rows),
-        mock.patch.object(metadata, "version", version),
-        mock.patch.object(sys, "stdin", io.StringIO(json.dumps(questions))),
-        mock.patch.object(os, "dup", lambda number: f"a copy of {number}"),
-        mock.patch.object(os, "fdopen", opened),
-        mock.patch.object(os, "dup2", lambda source, target: said.append(f"{target} becomes {source}")),
-        mock.patch.object(logging, "disable", lambda level: said.append(f"logs nothing up to {level}")),
-        mock.patch.object(warnings, "simplefilter", lambda what: said.append(f"warnings: {what}")),
+        instead(owners, "OWNERS", rows),
+        instead(metadata, "version", version),
+        instead(sys, "stdin", io.StringIO(json.dumps(questions))),
+        instead(os, "dup", lambda number: f"a copy of {number}"),
+        instead(os, "fdopen", opened),
+        instead(os, "dup2", lambda source, target: said.append(f"{target} becomes {source}")),
+        instead(logging, "disable", lambda level: said.append(f"logs nothing up to {level}")),
+        instead(warnings, "simplefilter", lambda what: said.append(f"warnings: {what}")),
         contextlib.redirect_stdout(io.StringIO()) as out,
     ):
         code = owners.main()

@@ -10,15 +10,15 @@ from datetime import timedelta
 from functools import partial
 from itertools import product
 from typing import Any
-from unittest import mock
 
 import torch
 
-from preflight.job.ranks import collectives
+from preflight.job.ranks import collectives, devices
 from preflight.job.ranks.bench import groups
 from preflight.job.ranks.bench.operations import COLLECTIVES
 from preflight.job.ranks.bench.settings import Settings
 from preflight.job.ranks.rank.limits import Planned
+from tests.instead import entries, instead, instead_of
 from tests.job.figures import figures
 from tests.job.ranks.meeting_cast import Moments
 
@@ -77,12 +77,12 @@ def of_works() -> Iterator[str]:
         said: list[str] = []
         records: Any = Records(said, socket=has_node)
         environ = {"TMPDIR": "/t", "LOCAL_RANK": "0", **({"NCCL_ALGO": "Tree"} if is_forced else {})}
-        with mock.patch.dict("os.environ", environ, clear=True), parts(said):
+        with entries("os.environ", environ, clear=True), parts(said):
             collectives.work(given, records)
             dumped = [name for name in sorted(os.environ) if "DUMP" in name]
         yield f"{given} {has_node} {is_forced}: {dumped}"
         yield from (f"  {line}" for line in said)
-    with mock.patch.object(collectives, "live", lambda work: f"lives {work.__name__}"):
+    with instead(collectives, "live", lambda work: f"lives {work.__name__}"):
         yield f"{collectives.main()}"
 
 
@@ -127,7 +127,7 @@ def parts(said: list[str]) -> Iterator[None]:
         "nccl_dump": lambda path: [f"dump {path}"],
         "gc": types.SimpleNamespace(freeze=partial(said.append, "freezes"), enable=partial(said.append, "collects")),
     }
-    with mock.patch.multiple(collectives, **told), mock.patch("preflight.job.ranks.devices.measured", measured):
+    with instead_of(collectives, **told), instead(devices, "measured", measured):
         yield
 
 
@@ -156,7 +156,7 @@ def of_batches() -> Iterator[str]:
             place=place_of(rank), once=once, collective=COLLECTIVES["all_reduce"], bytes=64
         )
         ahead = collectives.Ahead(cells=3, cap_seconds=settings.cap_seconds)
-        with mock.patch.multiple(collectives, time=clock, largest=largest):
+        with instead_of(collectives, time=clock, largest=largest):
             times = collectives.time_until_settled(
                 trial, began=clock.monotonic() - 0.2, settings=settings, records=records, ahead=ahead
             )
@@ -174,6 +174,6 @@ def of_batches() -> Iterator[str]:
             "time": types.SimpleNamespace(perf_counter=iter(range(99)).__next__),
         }
         ahead = collectives.Ahead(cells=4, cap_seconds=1.0)
-        with mock.patch.multiple(collectives, **told):
+        with instead_of(collectives, **told):
             collectives.sweep(settings=settings, place=place_of(), records=Records(said), ahead=ahead)  # type: ignore[arg-type]
         yield f"{given}: {said} {figures(ahead)}"

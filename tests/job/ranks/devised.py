@@ -12,12 +12,12 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 
 from preflight.job.ranks import devices
 from preflight.job.ranks.bench import amdgpu, cores
+from tests.instead import entries, instead, instead_of
 from tests.job.figures import figures
 from tests.job.ranks.meeting_cast import Moments
 
@@ -39,8 +39,8 @@ def of_timing() -> Iterator[str]:
             done.append("runs")  # noqa: B023
 
         with (
-            mock.patch.object(devices, "time", clock),
-            mock.patch.object(torch.cuda, "synchronize", partial(done.append, "waits")),
+            instead(devices, "time", clock),
+            instead(torch.cuda, "synchronize", partial(done.append, "waits")),
         ):
             took = devices.timed(operation, device=device, seconds=seconds)
         counted = f"{done.count('runs')} runs, {done.count('waits')} waits"
@@ -89,12 +89,12 @@ def on_the_host(said: list[str], took: list[float]) -> Iterator[None]:
         said.append(f"out of {name}")
 
     with (
-        mock.patch.object(torch, "randn", here(randn)),
-        mock.patch.object(torch, "zeros", here(zeros)),
-        mock.patch.object(torch.Tensor, "pin_memory", lambda held: said.append("pins") or held),
-        mock.patch.multiple(devices, SIDE={"cpu": 4, "cuda": 8}, COPIED_BYTES={"cpu": 10, "cuda": 20}, HOST_BYTES=40),
-        mock.patch.multiple(devices, timed=timed, Sensors=Sensors, a_turn=lambda: entered("turn")),
-        mock.patch.object(devices, "cores_near", lambda device: entered(f"cores near {device.type}")),
+        instead(torch, "randn", here(randn)),
+        instead(torch, "zeros", here(zeros)),
+        instead(torch.Tensor, "pin_memory", lambda held: said.append("pins") or held),
+        instead_of(devices, SIDE={"cpu": 4, "cuda": 8}, COPIED_BYTES={"cpu": 10, "cuda": 20}, HOST_BYTES=40),
+        instead_of(devices, timed=timed, Sensors=Sensors, a_turn=lambda: entered("turn")),
+        instead(devices, "cores_near", lambda device: entered(f"cores near {device.type}")),
     ):
         yield
     assert torch.Tensor.pin_memory is pinned
@@ -116,8 +116,8 @@ def of_figures() -> Iterator[str]:
 
             with (
                 on_the_host(said, took),
-                mock.patch.object(torch, "mm", mm),
-                mock.patch.object(torch.cuda, "get_device_capability", lambda _device, held=capability: held),
+                instead(torch, "mm", mm),
+                instead(torch.cuda, "get_device_capability", lambda _device, held=capability: held),
             ):
                 told = devices.matmul(device, seconds=0.7)
             told["matmul_tflops_per_s"] *= 1e9
@@ -142,16 +142,16 @@ def of_devices() -> Iterator[str]:
     for device, free, near in ((CPU, 0, set()), (GPU, 8 * GIB, {0}), (GPU, 9 * GIB, {1 << 20}), (GPU, 80 * GIB, set())):
         for names in (("matmul", "host"), ("memory",), ()):
             with (
-                mock.patch.object(devices, "FIGURES", held),
-                mock.patch.object(devices, "cores_by", lambda _device, near=near: near),
-                mock.patch.object(os, "sched_getaffinity", return_value={0, 1}),
-                mock.patch.object(torch.cuda, "mem_get_info", lambda _device, free=free: (free, 80 * GIB)),
-                mock.patch.object(torch.cuda, "get_device_name", lambda device: f"name of {device.type}"),
-                mock.patch.object(torch.cuda, "empty_cache", partial(said.append, "empties")),
+                instead(devices, "FIGURES", held),
+                instead(devices, "cores_by", lambda _device, near=near: near),
+                instead(os, "sched_getaffinity", gives={0, 1}),
+                instead(torch.cuda, "mem_get_info", lambda _device, free=free: (free, 80 * GIB)),
+                instead(torch.cuda, "get_device_name", lambda device: f"name of {device.type}"),
+                instead(torch.cuda, "empty_cache", partial(said.append, "empties")),
             ):
                 told = devices.measured(device, names, seconds=0.3)
             yield f"{free // GIB} {near} {names}: {told} {len(said)}".replace(str(GPU), "cuda")
-    with mock.patch.object(torch.cuda, "mem_get_info", return_value=(8 * GIB - 1, 80 * GIB)):
+    with instead(torch.cuda, "mem_get_info", gives=(8 * GIB - 1, 80 * GIB)):
         yield f"{devices.without_room(GPU)}"
     for given, environ in product(
         ({}, {"device": "cuda", "figures": ["host"], "seconds": 2.0}), ({}, {"LOCAL_RANK": "3"})
@@ -159,13 +159,13 @@ def of_devices() -> Iterator[str]:
         said = []
         records: Any = types.SimpleNamespace(stage=said.append, send=lambda record: said.append(f"sends {record}"))  # noqa: B023
         with (
-            mock.patch.dict("os.environ", environ, clear=True),
-            mock.patch.object(torch.cuda, "set_device", lambda device: said.append(f"is on {device}")),  # noqa: B023
-            mock.patch.object(devices, "measured", lambda *words, seconds: f"{words} {seconds}"),
+            entries("os.environ", environ, clear=True),
+            instead(torch.cuda, "set_device", lambda device: said.append(f"is on {device}")),  # noqa: B023
+            instead(devices, "measured", lambda *words, seconds: f"{words} {seconds}"),
         ):
             devices.work(given, records)
         yield f"{given} {environ}: {said}"
-    with mock.patch.object(devices, "live", lambda work, needs: f"lives {work.__name__} {needs}"):
+    with instead(devices, "live", lambda work, needs: f"lives {work.__name__} {needs}"):
         yield f"{devices.main()}"
 
 
@@ -200,10 +200,10 @@ def of_the_kernel() -> Iterator[str]:
             (near / "local_cpulist").write_text(text)
             said: list[str] = []
             with (
-                mock.patch.object(cores, "PCI_DEVICES", name),
-                mock.patch.object(torch.cuda, "get_device_properties", return_value=found),
-                mock.patch.object(os, "sched_getaffinity", return_value={1, 2, 4}),
-                mock.patch.object(os, "sched_setaffinity", lambda _pid, wanted: said.append(f"on {sorted(wanted)}")),  # noqa: B023
+                instead(cores, "PCI_DEVICES", name),
+                instead(torch.cuda, "get_device_properties", gives=found),
+                instead(os, "sched_getaffinity", gives={1, 2, 4}),
+                instead(os, "sched_setaffinity", lambda _pid, wanted: said.append(f"on {sorted(wanted)}")),  # noqa: B023
             ):
                 yield f"{text.strip()}: {sorted(cores.cores_by(GPU))}"
                 with cores.cores_near(GPU):
@@ -212,10 +212,10 @@ def of_the_kernel() -> Iterator[str]:
         for environ in ({}, {"TMPDIR": name}):
             said = []
             with (
-                mock.patch.dict("os.environ", environ, clear=True),
-                mock.patch.object(os, "open", lambda path, mode: said.append(path.replace(name, "FOLDER")) or 77),  # noqa: B023
-                mock.patch.object(os, "close", lambda held: said.append(f"closes {held}")),  # noqa: B023
-                mock.patch.object(fcntl, "flock", lambda held, how: said.append(f"locks {held} {int(how)}")),  # noqa: B023
+                entries("os.environ", environ, clear=True),
+                instead(os, "open", lambda path, mode: said.append(path.replace(name, "FOLDER")) or 77),  # noqa: B023
+                instead(os, "close", lambda held: said.append(f"closes {held}")),  # noqa: B023
+                instead(fcntl, "flock", lambda held, how: said.append(f"locks {held} {int(how)}")),  # noqa: B023
                 cores.a_turn(),
             ):
                 said.append("works")

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from preflight.job.ranks.rehearsal import hook
+from tests.instead import entries, instead
 
 RANK = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
 NONE: dict[str, str] = {}
@@ -58,8 +58,8 @@ def of_hooked() -> Iterator[str]:
             yield f"{line[:30]} {environ} {is_set}: {' | '.join(of_one(Path(name), words, environ, is_set=is_set))}"
     with (
         tempfile.TemporaryDirectory() as name,
-        mock.patch.object(hook, "HERE", f"{name}/hook"),
-        mock.patch.object(os, "getpid", return_value=4711),
+        instead(hook, "HERE", f"{name}/hook"),
+        instead(os, "getpid", gives=4711),
     ):
         for made in ("ranks", "hook"):
             (Path(name) / made).mkdir()
@@ -93,15 +93,15 @@ def of_one(folder: Path, words: list[str], environ: dict[str, str], *, is_set: b
         raise Left
 
     with (
-        mock.patch.object(hook, "HERE", f"{folder}/hook"),
-        mock.patch.object(hook, "command_line", return_value=words),
-        mock.patch.dict("os.environ", environ, clear=True),
-        mock.patch.object(runpy, "run_path", runs),
-        mock.patch.object(hook, "time", CLOCK),
-        mock.patch.object(os, "getpid", return_value=4711),
-        mock.patch.object(os, "getppid", return_value=4700),
-        mock.patch.object(os, "_exit", leaves),
-        mock.patch.object(sys, "addaudithook", lambda what: said.append(f"hears of {what.__name__}")),
+        instead(hook, "HERE", f"{folder}/hook"),
+        instead(hook, "command_line", gives=words),
+        entries("os.environ", environ, clear=True),
+        instead(runpy, "run_path", runs),
+        instead(hook, "time", CLOCK),
+        instead(os, "getpid", gives=4711),
+        instead(os, "getppid", gives=4700),
+        instead(os, "_exit", leaves),
+        instead(sys, "addaudithook", lambda what: said.append(f"hears of {what.__name__}")),
     ):
         try:
             hook.look()
@@ -146,10 +146,10 @@ def of_handing_on() -> Iterator[str]:
         for order in (("hook", "a", "b"), ("b", "hook", "a"), ("hook", "none"), ("none",), ("a", "hook")):
             found: Any = {"of_whom": None}
             with (
-                mock.patch.object(hook, "HERE", str(folder / "hook")),
-                mock.patch.object(sys, "path", [str(folder / one) for one in order]),
-                mock.patch.dict("builtins.__dict__", found),
-                mock.patch.object(sys, "dont_write_bytecode", True),
+                instead(hook, "HERE", str(folder / "hook")),
+                instead(sys, "path", [str(folder / one) for one in order]),
+                entries("builtins.__dict__", found),
+                instead(sys, "dont_write_bytecode", True),
             ):
                 hook.hand_on()
                 yield f"{order}: {__import__('builtins').of_whom}"
@@ -158,10 +158,10 @@ def of_handing_on() -> Iterator[str]:
             asked: list[str] = []
             names = {"__name__": called, "__file__": str(folder / "hook" / "sitecustomize.py")}
             with (
-                mock.patch.object(sys, "path", [str(folder / "a")]),
-                mock.patch.dict("builtins.__dict__", found),
-                mock.patch.object(sys, "dont_write_bytecode", True),
-                mock.patch.object(os.path, "exists", asked.append),
+                instead(sys, "path", [str(folder / "a")]),
+                entries("builtins.__dict__", found),
+                instead(sys, "dont_write_bytecode", True),
+                instead(os.path, "exists", asked.append),
             ):
                 exec(compile(source, hook.__file__, "exec"), names)
                 yield f"{called}: {__import__('builtins').of_whom} {[one.replace(name, 'FOLDER') for one in asked]}"

@@ -11,7 +11,6 @@ from functools import partial
 from importlib import import_module
 from itertools import product
 from typing import Any
-from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -19,6 +18,7 @@ import torch.distributed as dist
 from preflight.job.ranks.rank import device, life, records, world
 from preflight.job.ranks.rank.limits import Planned
 from preflight.job.ranks.rehearsal import rank
+from tests.instead import entries, instead, instead_of
 from tests.job.figures import figures
 from tests.job.ranks.benched import CPU, Records
 from tests.job.ranks.meeting_cast import Moments, Store
@@ -47,10 +47,10 @@ def of_meeting_others() -> Iterator[str]:
             said.append(f"watched { {name: round(float(value), 2) for name, value in named.items()} }")
 
         with (
-            mock.patch.dict("os.environ", environ, clear=True),
-            mock.patch.object(import_module("torch.distributed.rendezvous"), "rendezvous", meets),
-            mock.patch.object(dist, "init_process_group", makes),
-            mock.patch.multiple(
+            entries("os.environ", environ, clear=True),
+            instead(import_module("torch.distributed.rendezvous"), "rendezvous", meets),
+            instead(dist, "init_process_group", makes),
+            instead_of(
                 world,
                 own_device=lambda backend: GPU if backend == "nccl" else CPU,
                 bound=lambda _device: {"device_id": "bound"},
@@ -79,7 +79,7 @@ def of_meeting_others() -> Iterator[str]:
             setattr(clock, "passed", clock.passed + seconds),
         )  # type: ignore[assignment,method-assign,misc]
         held = types.SimpleNamespace(advance=lambda beyond=0.0: said.append(f"moves beyond {beyond:g}"))  # noqa: B023
-        with mock.patch.object(world, "time", clock):
+        with instead(world, "time", clock):
             world.all_through(Store(clock, said, put), ranks=3, key="k", records=held)
         yield f"{came} {moved}: {said} {[round(one, 3) for one in slept]}"
     for rank_, ranks in product((0, 1), (1, 3)):
@@ -95,9 +95,9 @@ def of_meeting_others() -> Iterator[str]:
         said = []
         clock = iter((3.0, 5.5))
         with (
-            mock.patch.dict("os.environ", environ, clear=True),
-            mock.patch.object(torch, "set_num_threads", lambda count: said.append(f"{count} threads")),  # noqa: B023
-            mock.patch.object(world, "time", types.SimpleNamespace(perf_counter=clock.__next__)),
+            entries("os.environ", environ, clear=True),
+            instead(torch, "set_num_threads", lambda count: said.append(f"{count} threads")),  # noqa: B023
+            instead(world, "time", types.SimpleNamespace(perf_counter=clock.__next__)),
         ):
             yield f"{environ}: {world.load_torch(Records(said))} {said}"  # type: ignore[arg-type]
 
@@ -116,9 +116,9 @@ def of_living() -> Iterator[str]:
         out, said = io.StringIO(), []
         given = {} if settings is None else {"PREFLIGHT_SETTINGS": json.dumps(settings)}
         with (
-            mock.patch.dict("os.environ", {**environ, **given}, clear=True),
-            mock.patch.object(life, "Records", lambda rank: Shown(said, rank)),  # noqa: B023
-            mock.patch.object(gc, "disable", partial(said.append, "collects no more")),
+            entries("os.environ", {**environ, **given}, clear=True),
+            instead(life, "Records", lambda rank: Shown(said, rank)),  # noqa: B023
+            instead(gc, "disable", partial(said.append, "collects no more")),
         ):
             for needs in (life.OF_A_JOB, ("RANK",)):
                 try:
@@ -130,22 +130,22 @@ def of_living() -> Iterator[str]:
         environ = {**({"LOCAL_RANK": local} if local else {}), **({"PREFLIGHT_OWN_GPUS": ""} if own else {})}
         said = []
         with (
-            mock.patch.dict("os.environ", environ, clear=True),
-            mock.patch.object(torch.cuda, "device_count", return_value=seen),
-            mock.patch.object(torch.cuda, "set_device", lambda one: said.append(str(one))),  # noqa: B023
+            entries("os.environ", environ, clear=True),
+            instead(torch.cuda, "device_count", gives=seen),
+            instead(torch.cuda, "set_device", lambda one: said.append(str(one))),  # noqa: B023
         ):
             names = [device.name_of(one) for one in (CPU, torch.device("cuda", 1))]
             backends = [rank.backend_of(one) for one in ("auto", "gloo", "nccl")]
             yield f"{environ} {seen}: {device.own_device('gloo')} {device.own_device('nccl')} {said} {names} {backends}"
     for known in (lambda device_id: None, lambda other: None):
-        with mock.patch.object(dist, "init_process_group", known):
+        with instead(dist, "init_process_group", known):
             yield f"{device.bound(CPU)}"
     for environ, fails in product(({}, {"RANK": "4"}, {"RANK": "x"}), (0, 9, 5000)):
         said = []
         with (
-            mock.patch.dict("os.environ", {**environ, "PREFLIGHT_SETTINGS": json.dumps({"fails": fails})}, clear=True),
-            mock.patch.object(rank, "Records", lambda rank: Shown(said, rank)),  # noqa: B023
-            mock.patch.object(rank, "rehearse", works),
+            entries("os.environ", {**environ, "PREFLIGHT_SETTINGS": json.dumps({"fails": fails})}, clear=True),
+            instead(rank, "Records", lambda rank: Shown(said, rank)),  # noqa: B023
+            instead(rank, "rehearse", works),
         ):
             said.append(str(rank.main()))
         yield f"{environ} {fails}: {[f'{one[:150]} ({len(one)})' for one in said]}"
@@ -174,8 +174,8 @@ def of_wires() -> Iterator[str]:
     for heard in ([b"go\n"], [b"g", b"o\n"], [b""]):
         said: list[str] = []
         with (
-            mock.patch.dict("os.environ", {"PREFLIGHT_RECORDS": "the-node"}, clear=True),
-            mock.patch.object(records.socket, "socket", Wire(said, list(heard))),
+            entries("os.environ", {"PREFLIGHT_RECORDS": "the-node"}, clear=True),
+            instead(records.socket, "socket", Wire(said, list(heard))),
         ):
             one = records.Records(rank=3)
             try:

@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
-from unittest import mock
 
 from preflight.job.ranks import attendance, meeting
+from tests.instead import entries, instead
 
 
 class Moments:
@@ -121,14 +121,14 @@ def played(clock: Moments, rank: int, local: int) -> Iterator[list[str]]:
     environ = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500", "NCCL_DEBUG": "INFO", "PREFLIGHT_MEETING": "x"}
     with contextlib.ExitStack() as stack:
         for name, value in {"RANK": rank, "LOCAL_RANK": local, "WORLD": 4, "LOCAL_WORLD": 2, "time": clock}.items():
-            stack.enter_context(mock.patch.object(meeting, name, value))
-        stack.enter_context(mock.patch.object(attendance, "time", clock))
-        stack.enter_context(mock.patch.dict("os.environ", environ, clear=True))
-        stack.enter_context(mock.patch.object(subprocess, "Popen", Started))
-        stack.enter_context(mock.patch.object(Started, "said", said))
+            stack.enter_context(instead(meeting, name, value))
+        stack.enter_context(instead(attendance, "time", clock))
+        stack.enter_context(entries("os.environ", environ, clear=True))
+        stack.enter_context(instead(subprocess, "Popen", Started))
+        stack.enter_context(instead(Started, "said", said))
         for name in ("why_no_answer", "why_not_here"):
-            stack.enter_context(mock.patch.object(meeting, name, lambda name=name: name))
-        stack.enter_context(mock.patch.object(meeting, "why_no_store", lambda error: f"no store: {error}"))
+            stack.enter_context(instead(meeting, name, lambda name=name: name))
+        stack.enter_context(instead(meeting, "why_no_store", lambda error: f"no store: {error}"))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(out))
         yield said

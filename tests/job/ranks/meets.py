@@ -16,11 +16,11 @@ from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
 from typing import Any
-from unittest import mock
 
 import torch.distributed  # noqa: F401 - once: what a patch of sys.modules takes away cannot be imported again
 
 from preflight.job.ranks import attendance, meeting
+from tests.instead import Asked, Noted, entries, instead, instead_of
 from tests.job.ranks.meeting_cast import Events, Guard, Moments, Started, Store, Thread, died, played, told
 
 FIRST = attendance.Node("gpu0", "10.0.0.1", "10.0.0.1", "a", 0, 4, 2, "1.0")
@@ -81,13 +81,13 @@ def of_serving() -> Iterator[str]:
         clock = Moments()
         with played(clock, rank, local) as said:
             store = Store(clock, said, {moment: dict(held) for moment, held in put.items()}, lost=lost)
-            found = mock.Mock(side_effect=error, return_value=store)
+            found = Noted(does=error, gives=store)
             with (
-                mock.patch.object(meeting, "open_store", found),
-                mock.patch.object(meeting, "whereabouts", lambda version: replace(SECOND, version=version)),
+                instead(meeting, "open_store", found),
+                instead(meeting, "whereabouts", lambda version: replace(SECOND, version=version)),
             ):
                 code = meeting.serve(Guard(said), "1.0", 10.0, seconds)  # type: ignore[arg-type]
-        yield f"{name}, rank {rank}, {seconds:g} s: {code} {found.call_args.args}"
+        yield f"{name}, rank {rank}, {seconds:g} s: {code} {found.words}"
         yield from (f"  {line}" for line in said)
 
 
@@ -112,16 +112,16 @@ def of_leading() -> Iterator[str]:
         with played(clock, 0, 0) as said:
             events = Events(clock, said, given)
             store = Store(clock, said, {moment: dict(held) for moment, held in put.items()})
-            found = mock.Mock(side_effect=error, return_value=store)
+            found = Noted(does=error, gives=store)
             threads = types.SimpleNamespace(Thread=partial(Thread, said))
             with (
-                mock.patch.object(sys, "stdin", io.StringIO()),
-                mock.patch.multiple(meeting, select=events, socket=events, open_store=found, threading=threads),
-                mock.patch.object(meeting, "whereabouts", lambda version: replace(FIRST, version=version)),
-                mock.patch.object(meeting, "die_with_parent", partial(died, said)),
+                instead(sys, "stdin", io.StringIO()),
+                instead_of(meeting, select=events, socket=events, open_store=found, threading=threads),
+                instead(meeting, "whereabouts", lambda version: replace(FIRST, version=version)),
+                instead(meeting, "die_with_parent", partial(died, said)),
             ):
                 code = meeting.lead(Guard(said), "1.0", 10.0, 60.0)  # type: ignore[arg-type]
-        yield f"{name}: {code} {found.call_args.args} after {clock.passed:.1f} s"
+        yield f"{name}: {code} {found.words} after {clock.passed:.1f} s"
         yield from (re.sub(r"/\S*/preflight-\w+/", "FOLDER/", f"  {line}") for line in said)
 
 
@@ -144,14 +144,14 @@ def of_lives() -> Iterator[str]:
         environ = {} if given is None else {meeting.LOGGED: given}
         modules = {"torch.distributed": None} if lacks else {}
         out = io.StringIO()
-        flushes = mock.patch.object(out, "flush", partial(said.append, "flushes"))
+        flushes = instead(out, "flush", partial(said.append, "flushes"))
         with (
             flushes,
-            mock.patch.object(sys, "argv", ["meeting.py", part, "1.0", "20", "300"]),
-            mock.patch.multiple(meeting, lead=side, serve=side, Guard=guard, die_with_parent=partial(died, said)),
-            mock.patch.object(os, "_exit", leaves),
-            mock.patch.dict("os.environ", environ, clear=True),
-            mock.patch.dict("sys.modules", modules),  # type: ignore[arg-type]
+            instead(sys, "argv", ["meeting.py", part, "1.0", "20", "300"]),
+            instead_of(meeting, lead=side, serve=side, Guard=guard, die_with_parent=partial(died, said)),
+            instead(os, "_exit", leaves),
+            entries("os.environ", environ, clear=True),
+            entries("sys.modules", modules),  # type: ignore[arg-type]
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(out),
         ):
@@ -161,19 +161,20 @@ def of_lives() -> Iterator[str]:
                 said.append(f"exits with {end.code}")
             said.append(f"then {os.environ.get(meeting.LOGGED)}")
         yield f"{part} {given} {lacks}: {' | '.join(said)} {out.getvalue().partition(' by ')[0]}".rstrip()
-    with mock.patch.object(ctypes, "CDLL") as library:
+    library = Asked()
+    with instead(ctypes, "CDLL", gives=library):
         meeting.die_with_parent()
         meeting.die_with_parent(0)
-    yield f"{[call.args for call in library.mock_calls]}"
+    yield f"{library.said}"
     for address in ("127.0.0.1", "127.0.0.2"):
         with (
-            mock.patch.dict("os.environ", {"MASTER_ADDR": address, "MASTER_PORT": "29500"}),
-            mock.patch.multiple(meeting, RANK=5, WORLD=8, LOCAL_WORLD=4),
+            entries("os.environ", {"MASTER_ADDR": address, "MASTER_PORT": "29500"}),
+            instead_of(meeting, RANK=5, WORLD=8, LOCAL_WORLD=4),
         ):
             here = meeting.whereabouts("1.2")
         yield f"{replace(here, name='', nonce='')} {here.name == socket.gethostname()} {len(here.nonce)}"
     for hangs in (False, True):
-        with played(Moments(), 2, 0) as said, mock.patch.object(Started, "hangs", hangs):
+        with played(Moments(), 2, 0) as said, instead(Started, "hangs", hangs):
             tasks = meeting.Tasks(SECOND)
             tasks.end()
             tasks.start("00", "exec")
@@ -182,7 +183,7 @@ def of_lives() -> Iterator[str]:
             tasks.end()
             said.append(f"at last {tasks.process}")
         yield " | ".join(said)
-    with played(Moments(), 2, 0) as said, mock.patch.dict("os.environ", {"PREFLIGHT_SECRET": "ours"}):
+    with played(Moments(), 2, 0) as said, entries("os.environ", {"PREFLIGHT_SECRET": "ours"}):
         for proof in (meeting.proof("00", "exec", "b"), meeting.proof("00", "exec", "c"), ""):
             one = {"program": "00", "loader": "exec", "nonces": ["b"], "proof": proof}
             store = Store(Moments(), said, {0.0: {"program/0": json.dumps(one), "verdict": b"0"}})

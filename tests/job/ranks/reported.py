@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
 from typing import Any
-from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -15,6 +14,7 @@ import torch.distributed as dist
 from preflight.job.ranks.training import again, figures
 from preflight.job.ranks.training.place import Place
 from preflight.job.ranks.training.settings import Settings
+from tests.instead import instead
 from tests.job.ranks.benched import CPU
 from tests.job.ranks.stepped import Ranks, place_of
 
@@ -44,16 +44,16 @@ def of_reports() -> Iterator[str]:
             figures.report_job(steps, begin=3, data=given, records=records, figures={"more": 1})
             return ""
 
-        with mock.patch.object(figures, "from_every_rank", together.from_every_rank):
+        with instead(figures, "from_every_rank", together.from_every_rank):
             together.run(work)
         own = ("hostname", "memory_peak_bytes")
         for rank, records in enumerate(said):
             for record in records:
                 yield f"{spoilt} {rank}: { {name: held for name, held in record.items() if name not in own} }"
     cuda = types.SimpleNamespace(type="cuda")
-    with mock.patch.object(torch.cuda, "max_memory_allocated", return_value=7):
+    with instead(torch.cuda, "max_memory_allocated", gives=7):
         yield f"{figures.memory_peak_bytes(cuda)}"  # type: ignore[arg-type]
-    with mock.patch.object(figures.resource, "getrusage", return_value=types.SimpleNamespace(ru_maxrss=3)):
+    with instead(figures.resource, "getrusage", gives=types.SimpleNamespace(ru_maxrss=3)):
         yield f"{figures.memory_peak_bytes(CPU)}"
 
 
@@ -80,7 +80,7 @@ def trainees(said: list[str]) -> Iterator[None]:
             self.steps += 1
             return types.SimpleNamespace(seconds=10.0 / self.steps)
 
-    with mock.patch.object(again, "Trainee", Trainee):
+    with instead(again, "Trainee", Trainee):
         yield
 
 
@@ -95,10 +95,10 @@ def of_repeats() -> Iterator[str]:
         prints = iter(([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]))
         with (
             trainees(said),
-            mock.patch.object(again, "held_gradients", lambda model: f"gradients of {model}"),
-            mock.patch.object(again, "fingerprint", lambda held, *, seed, moved: [float(seed), *next(prints), held]),  # noqa: B023
-            mock.patch.object(again, "distance", lambda ours, reference: f"{ours} {reference}"),
-            mock.patch.object(again, "distance_of_losses", lambda _trainee, some, then: (len(some), len(then))),
+            instead(again, "held_gradients", lambda model: f"gradients of {model}"),
+            instead(again, "fingerprint", lambda held, *, seed, moved: [float(seed), *next(prints), held]),  # noqa: B023
+            instead(again, "distance", lambda ours, reference: f"{ours} {reference}"),
+            instead(again, "distance_of_losses", lambda _trainee, some, then: (len(some), len(then))),
         ):
             yield f"{strategy}: {again.check_again('start', batches, steps, data=given)} {said}"  # type: ignore[arg-type]
     with trainees(said := []):
@@ -112,12 +112,12 @@ def of_repeats() -> Iterator[str]:
             )
             with (
                 trainees(said),
-                mock.patch.object(
+                instead(
                     again,
                     "from_every_rank",
                     lambda held, *, place: said.append(f"all begin {held}") or [[float(one)] for one in firsts],  # noqa: B023
                 ),
-                mock.patch.object(dist, "new_group", lambda *words, **named: f"group {words} {named}"),
+                instead(dist, "new_group", lambda *words, **named: f"group {words} {named}"),
             ):
                 told = again.time_alone("start", list(range(count)), data=given)  # type: ignore[arg-type]
             yield f"{firsts} {strategy} {count} rank {rank}: {told} {said}"

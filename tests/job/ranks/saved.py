@@ -11,13 +11,13 @@ from functools import partial
 from itertools import groupby, product
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 from torch.distributed.checkpoint import state_dict
 
 from preflight.job.ranks.training import checkpoint
 from preflight.job.ranks.training.settings import Settings
+from tests.instead import Asked, Noted, entries, instead, instead_of
 from tests.job.ranks.meeting_cast import Moments
 from tests.job.ranks.trained import place_of
 
@@ -28,12 +28,12 @@ def of_checkpoints() -> Iterator[str]:
         ({}, {"checkpoint_dir": "/c"}, {"drill": True}, {"checkpoint_dir": "/c", "drill": True, "steps": 7}),
         ({}, {"TMPDIR": "/t"}),
     ):
-        with mock.patch.dict("os.environ", environ, clear=True):
+        with entries("os.environ", environ, clear=True):
             one = checkpoint.Checkpoint(settings=Settings(**given), place=place_of(1, 2), records=None)  # type: ignore[arg-type]
         told = [one.step, one.is_shared, one.path, one.error, one.bits, one.remover, one._key]
         yield f"{given} {environ}: {told}"
     for is_shared, rank, error in product((True, False), (0, 1), ("", "No space left on device")):
-        with tempfile.TemporaryDirectory() as folder, mock.patch.dict("os.environ", {"TMPDIR": folder}):
+        with tempfile.TemporaryDirectory() as folder, entries("os.environ", {"TMPDIR": folder}):
             told = " | ".join(of_writing(folder, rank, error, is_shared=is_shared)).replace(folder, "FOLDER")
         yield f"{is_shared} {rank} {error}: {told}"
     for there, value in product((0.0, 3.0, 9.0), (5.0, 7.0)):
@@ -45,11 +45,11 @@ def of_checkpoints() -> Iterator[str]:
                 raise FileNotFoundError(2, "No such file or directory")
             return value
 
-        with mock.patch.multiple(checkpoint, time=clock, from_every_rank=lambda _values, place: [[5.0], [0.0]]):
+        with instead_of(checkpoint, time=clock, from_every_rank=lambda _values, place: [[5.0], [0.0]]):
             one._digest = digest  # type: ignore[method-assign]
             yield f"{there} {value}: {one.find()!r} after {clock.passed:.1f} s"
     one.error = "of rank 0"
-    with mock.patch.multiple(checkpoint, from_every_rank=lambda _values, place: [[0.0], [5.0]]):
+    with instead_of(checkpoint, from_every_rank=lambda _values, place: [[0.0], [5.0]]):
         yield f"nothing written: {one.find()!r}"
     yield from of_reading(one)
 
@@ -64,8 +64,8 @@ def of_reading(one: checkpoint.Checkpoint) -> Iterator[str]:
 
     trainee: Any = types.SimpleNamespace(engine="engine", optimizer="optimizer")
     with (
-        mock.patch.object(torch, "load", lambda path, **named: said.append(f"loads {path} {named}") or held),
-        mock.patch.object(state_dict, "set_state_dict", sets),
+        instead(torch, "load", lambda path, **named: said.append(f"loads {path} {named}") or held),
+        instead(state_dict, "set_state_dict", sets),
     ):
         yield f"{one.read_into(trainee)} {said}"
     for error, others in product(("", "No such file"), ([0.0], [1.0])):
@@ -75,13 +75,16 @@ def of_reading(one: checkpoint.Checkpoint) -> Iterator[str]:
             "Trainee": lambda start, **_named: asked.append(f"a trainee from {start}"),  # noqa: B023
             "distance_of_losses": lambda _trainee, *words: asked.append(f"compares {words}") or 0.125,  # noqa: B023
         }
-        file: Any = mock.Mock()
-        file.find.return_value, file.read_into.return_value = error, 2
+        file: Any = types.SimpleNamespace(
+            find=lambda: asked.append("finds") or error,  # noqa: B023
+            read_into=lambda _trainee: asked.append("reads") or 2,  # noqa: B023
+            remove=lambda: asked.append("removes"),  # noqa: B023
+        )
         data: Any = types.SimpleNamespace(settings="settings", place=place_of())
         batches, steps = ([f"{name} {number}" for number in range(4)] for name in ("batch", "step"))
-        with mock.patch.multiple(checkpoint, **told):
+        with instead_of(checkpoint, **told):
             found: Any = checkpoint.check_resuming("start", file, batches, steps, data=data)  # type: ignore[arg-type]
-        yield f"{error} {others}: {found} {asked} {[call[0] for call in file.mock_calls]}"
+        yield f"{error} {others}: {found} {asked}"
 
 
 def of_writing(folder: str, rank: int, error: str, *, is_shared: bool) -> Iterator[str]:
@@ -102,15 +105,16 @@ def of_writing(folder: str, rank: int, error: str, *, is_shared: bool) -> Iterat
         said.append(f"gathers {options.full_state_dict} {options.cpu_offload}")
         return "model", "optimizer"
 
-    started = mock.Mock()
+    remover = Asked()
+    started = Noted(remover)
     trainee: Any = types.SimpleNamespace(engine="engine", optimizer="optimizer")
     with (
-        mock.patch.object(checkpoint, "PIECE_BYTES", 8),
-        mock.patch.object(torch, "save", save),
-        mock.patch.object(state_dict, "get_state_dict", state),
-        mock.patch.object(subprocess, "Popen", started),
-        mock.patch.object(os, "fsync", lambda file: said.append(f"on the disk {file > 2}")),
-        mock.patch.multiple(
+        instead(checkpoint, "PIECE_BYTES", 8),
+        instead(torch, "save", save),
+        instead(state_dict, "get_state_dict", state),
+        instead(subprocess, "Popen", started),
+        instead(os, "fsync", lambda file: said.append(f"on the disk {file > 2}")),
+        instead_of(
             checkpoint,
             advanced_with=lambda store, *, key, records: said.append(f"tells {store} {key}"),
             all_through=lambda store, *, ranks, key, records: said.append(f"waits for {ranks} at {store} {key}"),
@@ -120,7 +124,7 @@ def of_writing(folder: str, rank: int, error: str, *, is_shared: bool) -> Iterat
         one.write(trainee)
         yield from (f"{len(list(many))}x {line}" for line, many in groupby(said))
         left = sorted(path.name for path in Path(folder).iterdir())
-        yield f"{left} {one.error} {one.bits:g} {one.remover is started.return_value} {records.doing!r}"
-        yield f"{started.call_args}"
+        yield f"{left} {one.error} {one.bits:g} {one.remover is remover} {records.doing!r}"
+        yield f"{started.words} {started.named}"
         one.remove()
-        yield f"{said[-1]} {started.return_value.mock_calls}".replace("[call.", "[")
+        yield f"{said[-1]} {remover.said}"

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import groupby, product
 from typing import Any
-from unittest import mock
 
 import torch
 import torch.distributed as dist
 
 from preflight.job.ranks.bench import groups, operations, pairs, sizes
 from preflight.job.ranks.bench.settings import MIB, Settings
+from tests.instead import entries, instead, instead_of
 from tests.job.ranks.alone import Event
 from tests.job.ranks.benched import CPU, GPU, Records, place_of
 from tests.job.ranks.meeting_cast import Moments
@@ -50,10 +50,10 @@ def of_sizes() -> Iterator[str]:
             return io.StringIO(files[path.removeprefix("/sys/fs/cgroup/")])
 
         environ = {"LOCAL_WORLD_SIZE": local} if local else {}
-        with mock.patch.object(builtins, "open", opened), mock.patch.dict("os.environ", environ, clear=True):
+        with instead(builtins, "open", opened), entries("os.environ", environ, clear=True):
             free = sizes.free_bytes(CPU)
         yield f"{name} {local}: {free}"
-    with mock.patch.object(torch.cuda, "mem_get_info", return_value=(5, 9)):
+    with instead(torch.cuda, "mem_get_info", gives=(5, 9)):
         yield f"a GPU: {sizes.free_bytes(GPU)}"
     tried: list[int] = []
 
@@ -78,7 +78,7 @@ def of_sizes() -> Iterator[str]:
                 continue
             tried.clear()
             said: list[str] = []
-            with mock.patch.multiple(sizes, free_bytes=lambda _device, free=free: free, Trial=trial, largest=largest):
+            with instead_of(sizes, free_bytes=lambda _device, free=free: free, Trial=trial, largest=largest):
                 try:
                     place = place_of(rank, ranks)
                     told: Any = sizes.sizes_of(row, settings=Settings(**given), place=place, records=Records(said))  # type: ignore[arg-type]
@@ -99,11 +99,12 @@ def of_pairs() -> Iterator[str]:
             said.append(f"{'to' if is_source else 'from'} {other} {len(message)}")
             return len(message) / rate * (1 + next(count) % 4 / 8)  # noqa: B023
 
-        kept: Any = mock.Mock()
-        kept.set.side_effect = lambda key, value: said.append(f"sets {key} {value}")  # noqa: B023
-        kept.get.side_effect = lambda key: said.append(f"gets {key}") or b"70000"  # noqa: B023
+        kept: Any = types.SimpleNamespace(
+            set=lambda key, value: said.append(f"sets {key} {value}"),  # noqa: B023
+            get=lambda key: said.append(f"gets {key}") or b"70000",  # noqa: B023
+        )
         settings = Settings(pairs=rounds, pair_bytes=whole)
-        with mock.patch.object(pairs, "send_or_receive", passed):
+        with instead(pairs, "send_or_receive", passed):
             place = place_of(rank, 4, store=kept)
             pairs.exchange(settings=settings, place=place, records=Records(said))  # type: ignore[arg-type]
         told = [f"{len(list(many))}x {line}" for line, many in groupby(line for line in said if line != "moves")]
@@ -119,10 +120,10 @@ def of_pairs() -> Iterator[str]:
             return []
 
         with (
-            mock.patch.object(pairs, "time", clock),
-            mock.patch.object(dist, "P2POp", lambda run, *words: (run.__name__, *words)),
-            mock.patch.object(dist, "batch_isend_irecv", started),
-            mock.patch.object(torch.cuda, "Event", Event),
+            instead(pairs, "time", clock),
+            instead(dist, "P2POp", lambda run, *words: (run.__name__, *words)),
+            instead(dist, "batch_isend_irecv", started),
+            instead(torch.cuda, "Event", Event),
         ):
             place = place_of(device=device)
             took = pairs.send_or_receive("message", other=3, place=place, is_source=is_source)  # type: ignore[arg-type]
@@ -138,7 +139,7 @@ def of_groups() -> Iterator[str]:
         said.append(f"makes {words} {named}")
         return "group"
 
-    with mock.patch.object(dist, "new_group", group), mock.patch.dict("os.environ", {}, clear=True):
+    with instead(dist, "new_group", group), entries("os.environ", {}, clear=True):
         for rank in (0, 2, 3):
             found = groups.places(
                 rounds,
@@ -151,7 +152,7 @@ def of_groups() -> Iterator[str]:
         ring = groups.over_a_ring(place_of(1, 5, store="store"), patience=timedelta(seconds=7))
         yield f"{ring} {said} {dict(os.environ)}"
     asked: list[Any] = []
-    with mock.patch.object(
+    with instead(
         dist,
         "all_reduce",
         lambda held, **named: asked.append((held.dtype, named["op"] == dist.ReduceOp.MAX, named["group"])),
@@ -179,11 +180,11 @@ def of_operations() -> Iterator[str]:
             place = groups.Place(rank, 3, CPU, None, "g", members, "group")
             with contextlib.ExitStack() as stack:
                 for one in ASKED:
-                    stack.enter_context(mock.patch.object(dist, one, _named(asks, one), create=True))
+                    stack.enter_context(instead(dist, one, _named(asks, one)))
                 for one in RENAMED:  # in newer versions of torch
                     held: Any = _named(asks, one) if rank == 2 else None
-                    stack.enter_context(mock.patch.object(dist, one, held, create=True))
-                stack.enter_context(mock.patch.object(dist, "P2POp", operation))
+                    stack.enter_context(instead(dist, one, held))
+                stack.enter_context(instead(dist, "P2POp", operation))
                 row.run(torch.tensor([1, 2, 3]), torch.tensor([4, 5, 6]), place, is_async)
             yield f"{name} {rank} {is_async}: {said}"
     kept = torch.tensor([0, 0])

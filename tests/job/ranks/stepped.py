@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from copy import deepcopy
 from itertools import product
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import nn
@@ -16,6 +15,7 @@ from torch import nn
 from preflight.job.ranks.training import data, first_step
 from preflight.job.ranks.training.place import Place
 from preflight.job.ranks.training.settings import Settings
+from tests.instead import instead
 from tests.job.ranks.benched import CPU
 
 
@@ -90,7 +90,7 @@ def of_first_steps() -> Iterator[str]:
             def work(rank: int, wrong: str = wrong, settings: Any = settings, ranks: int = ranks) -> str:
                 return one_step(rank, ranks, wrong if rank == ranks // 2 or wrong == "in shards" else "", settings)
 
-            with mock.patch.object(first_step, "from_every_rank", together.from_every_rank):
+            with instead(first_step, "from_every_rank", together.from_every_rank):
                 told = together.run(work)
             yield f"{ranks} ranks, {wrong}, {world}:"
             yield from (f"  {line}" for line in told)
@@ -155,11 +155,11 @@ def of_samples() -> Iterator[str]:
             one.indices = lambda _rank: [] if is_wrong and wrong == "nothing at all" else own  # type: ignore[method-assign]
             return f"{data.check_samples(one)}"
 
-        with mock.patch.object(data, "from_every_rank", together.from_every_rank):
+        with instead(data, "from_every_rank", together.from_every_rank):
             yield from (f"{ranks} {wrong}: {one}" for one in together.run(work))
     one = data.Data(settings=Settings(steps=3, seed=7), place=place_of(1, 2))
     clock = iter((0.0, 1.0, 5.0, 7.0, 10.0, 16.0))
-    with mock.patch.object(data, "time", types.SimpleNamespace(perf_counter=clock.__next__)):
+    with instead(data, "time", types.SimpleNamespace(perf_counter=clock.__next__)):
         batches, seconds = one.load()
     yield f"{[[row[:2].tolist() for row in held] for held in batches]} {seconds}"
     yield f"{[one.batch(rank, 1)[:, 0].tolist() for rank in (0, 1)]} {one.indices(1)}"

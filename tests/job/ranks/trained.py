@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import groupby, product
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import nn
@@ -17,6 +16,7 @@ from torch import nn
 from preflight.job.ranks import train
 from preflight.job.ranks.training.place import Place
 from preflight.job.ranks.training.settings import Settings
+from tests.instead import entries, instead, instead_of
 from tests.job.figures import figures
 from tests.job.ranks.benched import CPU, Records
 
@@ -118,9 +118,9 @@ def parts(said: list[str]) -> Iterator[None]:
         "gc": types.SimpleNamespace(freeze=partial(said.append, "freezes"), enable=partial(said.append, "collects")),
     }
     with (
-        mock.patch.multiple(train, **told),
-        mock.patch.object(os, "kill", lambda _pid, number: said.append(f"ends itself with {number}")),
-        mock.patch.object(torch, "manual_seed", lambda seed: said.append(f"seed {seed}")),
+        instead_of(train, **told),
+        instead(os, "kill", lambda _pid, number: said.append(f"ends itself with {number}")),
+        instead(torch, "manual_seed", lambda seed: said.append(f"seed {seed}")),
     ):
         yield
 
@@ -154,11 +154,11 @@ def of_joining() -> Iterator[str]:
         }
         nccl = types.SimpleNamespace(version=lambda: (2, 20, 5))
         with (
-            mock.patch.multiple(train, **told),
-            mock.patch.dict("os.environ", environ, clear=True),
-            mock.patch.object(torch.cuda, "nccl", nccl),
+            instead_of(train, **told),
+            entries("os.environ", environ, clear=True),
+            instead(torch.cuda, "nccl", nccl),
         ):
             train.work(given, records)
         yield f"{given} {environ} {has_node}: {said}"
-    with mock.patch.object(train, "live", lambda work: f"lives {work.__name__}"):
+    with instead(train, "live", lambda work: f"lives {work.__name__}"):
         yield f"{train.main()}"

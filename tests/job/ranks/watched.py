@@ -13,12 +13,12 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 
 from preflight.job.ranks.rank import traces
 from preflight.job.ranks.rank.limits import Planned
+from tests.instead import entries, instead, instead_of
 from tests.job.ranks.benched import Records
 from tests.job.ranks.meeting_cast import Moments
 
@@ -76,10 +76,10 @@ def of_watching() -> Iterator[str]:
                 self.target()
 
         with (
-            mock.patch.object(threading, "Thread", Thread),
-            mock.patch.object(os, "_exit", partial(leaves, said)),
-            mock.patch.multiple(traces, time=clock, stands_in=lambda stands=stands: stands),
-            mock.patch.object(traces, "dump_trace", lambda rank: said.append(f"writes the trace of {rank}")),  # noqa: B023
+            instead(threading, "Thread", Thread),
+            instead(os, "_exit", partial(leaves, said)),
+            instead_of(traces, time=clock, stands_in=lambda stands=stands: stands),
+            instead(traces, "dump_trace", lambda rank: said.append(f"writes the trace of {rank}")),  # noqa: B023
             contextlib.suppress(Left),
         ):
             traces.watch(held, seconds=20.0, least=least, ranks=ranks)
@@ -87,10 +87,8 @@ def of_watching() -> Iterator[str]:
     for seconds in (0.5, 4.0, 60.0):
         said = []
         with (
-            mock.patch.object(
-                traces, "time", types.SimpleNamespace(sleep=partial(leaves, said), monotonic=lambda: 0.0)
-            ),
-            mock.patch.object(threading, "Thread", lambda target, daemon: types.SimpleNamespace(start=target)),
+            instead(traces, "time", types.SimpleNamespace(sleep=partial(leaves, said), monotonic=lambda: 0.0)),
+            instead(threading, "Thread", lambda target, daemon: types.SimpleNamespace(start=target)),
             contextlib.suppress(Left),
         ):
             traces.watch(
@@ -101,7 +99,7 @@ def of_watching() -> Iterator[str]:
     for module in ("torch.cuda", "preflight.x", "__main__", "torchy", "json", ""):
         code = types.SimpleNamespace(co_name="reads", co_filename="/x.py")
         frame = types.SimpleNamespace(f_globals={"__name__": module}, f_code=code, f_lineno=7)
-        with mock.patch.object(sys, "_current_frames", return_value={main: frame}):
+        with instead(sys, "_current_frames", gives={main: frame}):
             yield f"{module}: {traces.stands_in()!r}"
     for dump, prefix, is_there in product((None, lambda: b"trace"), ("", "trace-"), (False, True)):
         with tempfile.TemporaryDirectory() as folder:
@@ -110,12 +108,12 @@ def of_watching() -> Iterator[str]:
                 Path(folder, f"{prefix}3").write_bytes(b"its own")
             c10d = types.SimpleNamespace(**({"_dump_nccl_trace": dump} if dump else {}))
             with (
-                mock.patch.object(torch._C, "_distributed_c10d", c10d, create=True),
-                mock.patch.dict("os.environ", {"TORCH_FR_DUMP_TEMP_FILE": path}),
+                instead(torch._C, "_distributed_c10d", c10d),
+                entries("os.environ", {"TORCH_FR_DUMP_TEMP_FILE": path}),
             ):
                 traces.dump_trace(3)
             left = {one.name: one.read_bytes() for one in Path(folder).iterdir()}
         yield f"{dump is not None} {prefix} {is_there}: {left}"
     for environ in ({}, {"TMPDIR": "/t", "NCCL_DEBUG": "WARN"}):
-        with mock.patch.dict("os.environ", environ, clear=True):
+        with entries("os.environ", environ, clear=True):
             yield f"{traces.keep_what_is_written(4)} {dict(os.environ)}"

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from typing import Any
-from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -20,6 +19,7 @@ from torch.nn import parallel
 
 from preflight.job.ranks.training import trainee, wire
 from preflight.job.ranks.training.settings import Settings
+from tests.instead import entries, instead, instead_of
 from tests.job.ranks.meeting_cast import Moments
 from tests.job.ranks.stepped import Small, place_of
 
@@ -100,11 +100,11 @@ def of_trainees() -> Iterator[str]:
         place = place_of(1, 2, moved=lambda: moves.append(1))  # noqa: B023
         given = Settings(strategy=strategy, accumulate=parts, learning_rate=0.125, epsilon=0.25, weight_decay=0.5)
         with (
-            mock.patch.multiple(trainee, WRAPPERS={strategy: wraps}, time=clock, with_deepspeed=deeply),
-            mock.patch.object(torch.optim, "AdamW", partial(Optimizer, said)),
-            mock.patch.object(trainee.Wire, "hook", lambda _wire, bucket: f"with {bucket}"),
-            mock.patch.object(trainee.Wire, "read_step", return_value=(0.25, True)),
-            mock.patch.object(torch.cuda, "synchronize", partial(said.append, "waits for the GPU")),
+            instead_of(trainee, WRAPPERS={strategy: wraps}, time=clock, with_deepspeed=deeply),
+            instead(torch.optim, "AdamW", partial(Optimizer, said)),
+            instead(trainee.Wire, "hook", lambda _wire, bucket: f"with {bucket}"),
+            instead(trainee.Wire, "read_step", gives=(0.25, True)),
+            instead(torch.cuda, "synchronize", partial(said.append, "waits for the GPU")),
         ):
             start = Small()
             one = trainee.Trainee(start, settings=given, place=place, group="group")
@@ -118,8 +118,8 @@ def of_trainees() -> Iterator[str]:
     for keeps, finite, loss in product((True, False), (True, False), (1.0, math.nan)):
         place = place_of(0, 1)
         with (
-            mock.patch.multiple(trainee, WRAPPERS={"fsdp": lambda model, _place, _group: Engine([], model)}),
-            mock.patch.object(torch.optim, "AdamW", partial(Optimizer, [])),
+            instead_of(trainee, WRAPPERS={"fsdp": lambda model, _place, _group: Engine([], model)}),
+            instead(torch.optim, "AdamW", partial(Optimizer, [])),
         ):
             one = trainee.Trainee(
                 Small(), settings=Settings(strategy="fsdp", checkpoint_activations=keeps), place=place
@@ -143,10 +143,10 @@ def of_wrappers() -> Iterator[str]:
         parameters=lambda: [types.SimpleNamespace(data="a"), types.SimpleNamespace(data="b")],
     )
     with (
-        mock.patch.object(parallel, "DistributedDataParallel", lambda _model, **named: named),
-        mock.patch.object(dist, "broadcast", lambda held, *, src: said.append(f"{held} from {src}")),
-        mock.patch.object(device_mesh, "init_device_mesh", lambda *words: said.append(f"mesh {words}") or "mesh"),
-        mock.patch.object(
+        instead(parallel, "DistributedDataParallel", lambda _model, **named: named),
+        instead(dist, "broadcast", lambda held, *, src: said.append(f"{held} from {src}")),
+        instead(device_mesh, "init_device_mesh", lambda *words: said.append(f"mesh {words}") or "mesh"),
+        instead(
             fsdp, "fully_shard", lambda held, *, mesh: said.append(f"shards {held if held != model else 'all'} {mesh}")
         ),
     ):
@@ -164,7 +164,7 @@ def of_wrappers() -> Iterator[str]:
             ops=types.SimpleNamespace(__compatible_ops__={"deepspeed_shm_comm": "usual"}),
             initialize=lambda **named: (f"engine of {named}", "wrapped", None, None),
         )
-        with mock.patch.dict("sys.modules", {"deepspeed": theirs}), mock.patch.dict("os.environ", environ, clear=True):
+        with entries("sys.modules", {"deepspeed": theirs}), entries("os.environ", environ, clear=True):
             told = trainee.with_deepspeed("model", "optimizer", Settings(**given))  # type: ignore[arg-type]
             where = os.environ.get("TORCH_EXTENSIONS_DIR")
         yield f"{given} {environ}: {told} {where} {theirs.ops.__compatible_ops__} {'deepspeed' in sys.modules}"
@@ -217,13 +217,13 @@ def of_wires() -> Iterator[str]:
                 gradients=lambda held=held: list(held.split(1)),
             )
             with (
-                mock.patch.object(dist, "all_reduce", reduced),
-                mock.patch.object(dist, "get_world_size", side_effect={"group": 2}.get),
-                mock.patch.object(wire, "time", clock),
-                mock.patch.object(torch.cuda, "Event", Moment),
+                instead(dist, "all_reduce", reduced),
+                instead(dist, "get_world_size", does={"group": 2}.get),
+                instead(wire, "time", clock),
+                instead(torch.cuda, "Event", Moment),
             ):
                 asked.append(str(one.hook(bucket)))
-        with mock.patch.object(wire, "time", clock), mock.patch.object(torch.cuda, "Event", Moment):
+        with instead(wire, "time", clock), instead(torch.cuda, "Event", Moment):
             asked += [str(work(types.SimpleNamespace(value=lambda: ["the sum"]))) for work in later]
             sent = [[one.sent[id(each)].tolist() for each in some if id(each) in one.sent] for some in buckets]
             yield f"{device.type} {values} {keeps}: {asked} {sent} {one.read_step()} {one.read_step()}"

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 from preflight.job.measure.rehearsal import judged, launchers, scripts, whole
 from preflight.job.start.rehearsal import pods, run
@@ -23,6 +22,7 @@ from preflight.testing import healthy
 from tests import found
 from tests.clock import Clock
 from tests.house import ROOT
+from tests.instead import entries, instead
 from tests.job.collect import nodes as asking
 from tests.job.figures import figures
 from tests.job.measure.rehearsal.stories import PATH, cast, node, rank, story
@@ -190,7 +190,7 @@ def of_preparations() -> Iterator[str]:
         yield f"=== {kind}, {text}, {job or 'by hand'}, {wrap or 'plain'}"
         script = Script("run.sh", "/srv/run.sh", f"{text}\n", ("bash",))
         names = tuple(host.name for host in reached)
-        with mock.patch.dict("os.environ", variables | ({whole.SUBMITTED: job} if job else {}), clear=True):
+        with entries("os.environ", variables | ({whole.SUBMITTED: job} if job else {}), clear=True):
             yield prepared(Cast(dict.fromkeys(names, script), names), reached, wrap=wrap)
     yield "=== without a script, and without time"
     yield prepared(None, ())
@@ -210,7 +210,7 @@ def prepared(given: Cast | None, hosts: tuple[Host, ...], *, wrap: str = "", sec
     layers = (("/etc/nccl.conf", {"B": "2"}), ("--env", {"A": "1"}))
     options: Any = SimpleNamespace(cast=given, hosts=hosts, wrap=wrap, layers=layers, backend="gloo")
     sessions: Any = {"node1": None}
-    with mock.patch.object(whole, "run", rehearsed):
+    with instead(whole, "run", rehearsed):
         try:
             found_there, logs = asyncio.run(
                 whole.rehearse(sessions, healthy(2).cluster, options, print, seconds=seconds)
