@@ -17,7 +17,9 @@ from preflight.said import joined, knowing, said
 
 RANKS_LIMIT = 100_000
 OF_A_TASK = re.compile(r"\$\{?SLURM_(NODEID|PROCID|LOCALID)\b")
-TO_ALL = frozenset({"mpirun", "pdsh", "clush", "mpiexec", "jsrun", "blaunch", "pbsdsh", "pssh"})
+TO_ALL = frozenset({"mpirun", "pdsh", "clush", "mpiexec", "jsrun", "blaunch", "pbsdsh", "pssh", "parallel-ssh"})
+# For every host of a list that they read, one login each.
+FOR_EACH = frozenset({"xargs", "parallel"})
 
 
 def option_of(group: Group) -> str:
@@ -193,7 +195,9 @@ def tasks_are_numbered_apart(plan: Plan) -> Iterable[Finding]:
     several = plan.spans_nodes or ((asked or 1) > 1 and plan.launcher.has_agent)
     if plan.launcher.numbers_processes or not is_static or not several or plan.is_of_a_manifest:
         return
-    is_for_all = plan.wraps & TO_ALL and not plan.loop and not plan.in_background
+    last = (firm(plan.nodes) or 1) - 1
+    is_listed = plan.is_logged_in and bool(plan.wraps & FOR_EACH)
+    is_for_all = (plan.wraps & TO_ALL and not plan.loop and not plan.in_background) or is_listed
     if by_slurm and isinstance(rank, Unknown) and not rank.per_node and OF_A_TASK.search(rank.expression):
         message = said(
             "{option} {expression} is worked out in the batch script, where it is 0: every node becomes node 0",
@@ -237,6 +241,10 @@ def tasks_are_numbered_apart(plan: Plan) -> Iterable[Finding]:
         )
         own = "$SLURM_NODEID" if by_slurm else "$PBS_NODENUM" if "pbsdsh" in plan.wraps else "$OMPI_COMM_WORLD_RANK"
         fix = said("{option}={own} inside `bash -c '...'`", option, own)
+        if is_listed:
+            fix = said(
+                "{option} 0 to {last}, each in the line of its host: `nl -v0 HOSTS | xargs -L1 ...`", option, last
+            )
         yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
 
 
