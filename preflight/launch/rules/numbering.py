@@ -21,7 +21,8 @@ COMMENT = re.compile(r"(?m)(?<!\S)#.*$")
 def ranks_go_on_from_node_to_node(group: Group) -> Iterable[Finding]:
     """A loop that numbers a node's processes from 0 gives every node the same ranks, short of the whole world."""
     plans, sizes = group.plans, {firm(plan.world_size) for plan in group.plans}
-    is_whole = len(group.files) == 1 and len(sizes) == 1 and all(plan.loop and plan.is_by_hand for plan in plans)
+    is_whole = len(group.files) == 1 and len(sizes) == 1 and all(plan.is_by_hand for plan in plans)
+    is_whole = is_whole and (all(plan.loop for plan in plans) or len({plan.where for plan in plans}) == 1)
     size = next(iter(sizes), None)
     own = [firm(plan.local_rank) for plan in plans]
     if not is_whole or not size or not 1 < len(plans) < size or any(plan.is_logged_in for plan in plans):
