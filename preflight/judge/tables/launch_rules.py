@@ -108,7 +108,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     "rank_is_in_range": ("fail",),
     "rank_is_read_where_it_is_set": ("fail",),
     "program_is_given": ("fail",),
-    "ranks_are_distinct": ("fail", "warn"),
+    "ranks_are_distinct": ("fail",),
     "ray_jobs_reach_the_dashboard": ("fail",),
     "ray_nodes_meet": ("fail",),
     "ray_start_is_accepted": ("fail",),

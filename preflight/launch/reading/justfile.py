@@ -8,6 +8,7 @@ NAME = re.compile(r"(?:.*/)?\.?justfile|.*\.just", re.IGNORECASE)
 SET = re.compile(r"(?P<export>export\s+)?(?P<name>[A-Za-z_][\w-]*)\s*:=\s*(?P<value>.*)")
 HEAD = re.compile(r"@?(?P<name>[A-Za-z_][\w-]*)(?P<given>(?:\s+[$+*]*[A-Za-z_][\w-]*(?:=\S+)?)*)\s*:(?!=)")
 GIVEN = re.compile(r"(?P<sign>[$+*]*)(?P<name>[A-Za-z_][\w-]*)(?:=(?P<default>\S+))?")
+QUIET = re.compile(r"^(@-?|-@?)(?!-)")  # what just reads in front of a command
 REFERENCE = re.compile(r"\{\{\s*([A-Za-z_][\w-]*)\s*\}\}")
 CALL = re.compile(r"\{\{[^{}]*\}\}")
 FROM_OUTSIDE = re.compile(
@@ -28,7 +29,7 @@ def as_script(text: str) -> str:
     for line in text.split("\n"):
         found, head = SET.fullmatch(line.rstrip()), HEAD.match(line)
         if is_recipe and (line[:1] in (" ", "\t") or not line.strip()):
-            lines.append(_filled(line.strip().lstrip("@-") if line.strip() else ""))
+            lines.append(_filled(QUIET.sub("", line.strip())))
             continue
         is_recipe = head is not None and found is None
         lines.append(_assignment(found) if found else _parameters(head["given"]) if head else "")
@@ -65,7 +66,8 @@ def _assignment(found: re.Match[str]) -> str:
     if value:
         return f'{exported}{name}="{value["text"]}"'
     if outside:
-        return f"{exported}{name}=${{{outside['name']}:-{outside['default'] or ''}}}"
+        default = "" if outside["default"] is None else f":-{outside['default']}"
+        return f"{exported}{name}=${{{outside['name']}{default}}}"
     return f"{exported}{name}=$(just --evaluate {name})"
 
 
@@ -74,6 +76,7 @@ def _parameters(given: str) -> str:
     sets: list[str] = []
     for place, found in enumerate(GIVEN.finditer(given), start=1):
         default = (found["default"] or "").strip("\"'")
+        default = default if re.fullmatch(r"[\w./:-]*", default) else ""  # what just works out is not known
         exported = "export " if "$" in found["sign"] else ""
         value = "$*" if set(found["sign"]) & {"+", "*"} else f"${{{place}:-{default}}}" if default else f"${place}"
         sets.append(f'{exported}{_name(found["name"])}="{value}"')

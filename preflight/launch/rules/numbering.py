@@ -15,6 +15,9 @@ CASE = re.compile(r"(?ms)^[ \t]*case\s+(?P<asked>[^\n]*?)\s+in\b(?P<arms>.*?)^[ 
 OF_A_HOST = re.compile(r"(?i)host|uname -n|_ip\b|_addr\b")
 ARM = re.compile(r"(?ms)(?P<names>[^\s;()|&][^\n;()&]*)\)(?P<body>.*?)(?:;;|\Z)")
 SET = re.compile(r"\b(?P<name>[A-Za-z_]\w*)=(?P<value>[^\s;]*)")
+TABLE = re.compile(r"(?s)\bdeclare\s+-\w*A\w*\s+(?P<name>\w+)=\((?P<held>[^()]*)\)")
+ENTRY = re.compile(r"\[[\"']?(?P<host>[^\]\"'*]+)[\"']?\]=[\"']?(?P<value>\d+)[\"']?(?!\S)")
+OF_A_TABLE = re.compile(r"[\"']?\$\{(?P<name>\w+)\[[^\]]*(?i:host|uname -n)[^\]]*\]\}[\"']?")
 COMMENT = re.compile(r"(?m)(?<!\S)#.*$")
 
 
@@ -35,7 +38,7 @@ def ranks_go_on_from_node_to_node(group: Group) -> Iterable[Finding]:
     )
     places = [held.where for held in (rank, world) if isinstance(held, Sourced)]
     fix = f"RANK=$((NODE_RANK * {len(plans)} + LOCAL_RANK))"
-    yield warn("ranks_are_distinct", message, *places, fix=fix)
+    yield warn("world_size_counts_processes", message, *places, fix=fix)
 
 
 def names_have_numbers_of_their_own(files: LaunchFiles) -> Iterable[Finding]:
@@ -45,6 +48,28 @@ def names_have_numbers_of_their_own(files: LaunchFiles) -> Iterable[Finding]:
         for found in CASE.finditer(COMMENT.sub(lambda one: " " * len(one[0]), text)) if names else ():
             if OF_A_HOST.search(found["asked"]):
                 yield from _given_twice(file, text, found, names)
+
+
+def tables_have_numbers_of_their_own(files: LaunchFiles) -> Iterable[Finding]:
+    """Two hosts of an array that a start takes its node rank from by the host's name, and both have the same."""
+    for plan in files.plans:
+        rank, text = plan.node_rank, files.script_texts.get(plan.where.file, "")
+        asked = OF_A_TABLE.fullmatch(rank.expression) if isinstance(rank, Unknown) else None
+        for found in TABLE.finditer(COMMENT.sub(lambda one: " " * len(one[0]), text)) if asked else ():
+            if asked is not None and found["name"] == asked["name"]:
+                yield from _listed_twice(plan.where.file, text, found)
+
+
+def _listed_twice(file: str, text: str, found: re.Match[str]) -> Iterable[Finding]:
+    places: dict[str, list[Where]] = {}
+    for entry in ENTRY.finditer(found["held"]):
+        line = text.count("\n", 0, found.start("held") + entry.start()) + 1
+        places.setdefault(entry["value"], []).append(Where(file, line))
+    for value, where in places.items():
+        if len(where) > 1:
+            name = found["name"]
+            message = said("{name}={value} for {hosts} hosts: two nodes with one rank", name, value, len(where))
+            yield fail("ranks_are_distinct", message, *where, fix=said("A {name} of its own for each host.", name))
 
 
 def _read_rank(rank: object, file: str, text: str) -> list[str]:
@@ -77,4 +102,4 @@ def _given_twice(file: str, text: str, found: re.Match[str], names: set[str]) ->
 
 
 GROUP_RULES = (ranks_go_on_from_node_to_node,)
-FILES_RULES = (names_have_numbers_of_their_own,)
+FILES_RULES = (names_have_numbers_of_their_own, tables_have_numbers_of_their_own)

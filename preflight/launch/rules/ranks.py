@@ -43,6 +43,8 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
         return
     size = group.size
     free = [rank for rank in range(min(size or 0, RANKS_LIMIT)) if rank not in places]
+    # services that share what an anchor holds stand in lines of their own
+    shared = all("compose" in plan.wraps for plan in group.plans) and len({plan.where for plan in group.plans}) > 1
     remote = all(plan.is_logged_in and plan.spans_nodes for plan in group.plans)
     open_ranks = iter(free)
     for (taken, place), scripts in sharing.items():
@@ -73,7 +75,7 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
             places.pop(taken, None)
     for taken, where in places.items():
         in_turn = len(group.files) == 1 and len(programs[taken]) == len(where)  # training, then what judges it
-        if len(where) > 1 and not in_turn and (len(set(where)) > 1 or remote):
+        if len(where) > 1 and not in_turn and (len(set(where)) > 1 or remote or shared):
             name = option_of(group)
             message = said(
                 "{name} {taken} is given {where} times: {w}",
@@ -84,7 +86,7 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
             )
             own = next(open_ranks, None)
             fix = said("{name}: {own}", name, own) if own is not None else said("give each file its own {name}", name)
-            if len(set(where)) == 1:  # a loop, or a function that is called for every node
+            if len(set(where)) == 1 and not shared:  # a loop, or a function that is called for every node
                 fix = f"a {name} of its own in every turn: {name}=$i, with i=$((i + 1)) behind it"
             yield fail("ranks_are_distinct", message, *where, fix=fix)
 

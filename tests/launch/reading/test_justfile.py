@@ -9,7 +9,7 @@ from preflight.launch.reading.justfile import as_script, is_justfile, of_each_re
 TEXT = """set shell := ["bash", "-uc"]
 master-addr := "10.3.1.1"
 export port := env_var_or_default("PORT", "29500")
-
+head := env("HEAD")
 # one node
 @train rank nodes="4" *more:
     @torchrun --nnodes={{nodes}} --node_rank={{ rank }} --master_addr={{master-addr}} {{uppercase(rank)}} t.py
@@ -38,6 +38,7 @@ def test_lines_keep_their_numbers():
     [
         (2, 'master_addr="10.3.1.1"'),
         (3, "export port=${PORT:-29500}"),
+        (4, "head=${HEAD}"),
         (5, ""),
         (6, 'rank="$1"; nodes="${2:-4}"; more="$*"'),
         (

@@ -20,12 +20,12 @@ wait
 """
 
 
-def told(text):
-    """The lines of what is said of equal ranks."""
+def told(text, rule="ranks_are_distinct"):
+    """The lines of what a rule says."""
     return [
         [where.line for where in finding.where]
         for finding in check_texts({"run.sh": text})[0]
-        if finding.check == "launch.ranks_are_distinct"
+        if finding.check == f"launch.{rule}"
     ]
 
 
@@ -49,4 +49,4 @@ def test_two_hosts_of_a_case_with_one_rank_are_told(asked, first, second, more, 
 )
 def test_a_loop_that_begins_at_0_on_every_node_is_told(size, rank, lines):
     """Where the world is larger than the loop, which does not count from a node's own number."""
-    assert told(LOOP.format(size=size, rank=rank)) == lines
+    assert told(LOOP.format(size=size, rank=rank), "world_size_counts_processes") == lines
