@@ -9,7 +9,7 @@ from dataclasses import replace
 from preflight.launch.launchers.accelerate.command import config_plan
 from preflight.launch.launchers.mpirun.command import is_a_list, reads_alone
 from preflight.launch.plan import LaunchFiles, Skip
-from preflight.launch.reading import makefile, units
+from preflight.launch.reading import justfile, makefile, subprocesses, units
 from preflight.launch.reading.bundle import Bundle, expanded, meant, read_file
 from preflight.launch.reading.files import take, take_asked, unread
 from preflight.launch.reading.named import of_other_machines
@@ -35,8 +35,13 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
     bundle = Bundle(dict(texts), dict(texts))
     scripts: list[str] = []
     for name in texts:
+        bundle.problems.extend(makefile.problems(texts[name], name) if makefile.is_makefile(name) else ())
         texts[name] = text = meant(bundle, name, _as_script(name, texts[name]))
-        if take_asked(bundle, name, text) == "shell":
+        started = subprocesses.as_script(text) if name.endswith(".py") else ""
+        if started:
+            scripts.append(name)
+            texts[name] = started
+        elif take_asked(bundle, name, text) == "shell":
             if is_too_deep(text):
                 raise UsageError(said("{name}: nested too deep", name))
             scripts.append(name)
@@ -77,7 +82,9 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
 
 
 def _as_script(name: str, text: str) -> str:
-    """The commands of a file that make or systemd runs; any other as it is."""
+    """The commands of a file that make, just or systemd runs; any other as it is."""
     if makefile.is_makefile(name):
         return makefile.as_script(text)
+    if justfile.is_justfile(name):
+        return justfile.as_script(text)
     return units.as_script(text) if units.is_unit(text) else text

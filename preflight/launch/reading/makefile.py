@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from preflight.judge.ledger.findings import Finding, Where
+from preflight.launch.launchers import launch_words
+from preflight.launch.plan import fail
+from preflight.said import said
 
 NAME = re.compile(r"(?:.*[/._-])?(?:GNU)?[Mm]akefile(?:[._-][\w.-]*)?|.*\.mk")
 SET = re.compile(
@@ -10,6 +16,8 @@ SET = re.compile(
 )
 IF, END = re.compile(r"if(?:def|ndef|eq|neq)\b"), re.compile(r"endif\b")
 REFERENCE = re.compile(r"(?<!\$)\$\(([A-Za-z_]\w*)\)")  # not $(shell ...), nor $$(hostname)
+# $NODE_RANK in a recipe: make knows names of one letter without brackets.
+OF_THE_SHELL = re.compile(r"(?<!\$)(?:\$\$)*\$(?P<name>[A-Za-z_]\w*)")
 PLAIN = re.compile(r"[\w./:@%+,=-]*")
 
 
@@ -36,6 +44,34 @@ def as_script(text: str) -> str:
         found = SET.fullmatch(bare) if depth == 0 else None
         lines.append(_assignment(found) if found else "")
     return "\n".join(lines)
+
+
+def problems(text: str, file: str) -> Iterable[Finding]:
+    """Variables of the shell that make takes for its own in a recipe which starts a job."""
+    words = launch_words()
+    sets = {found["name"] for line in text.split("\n") if (found := SET.fullmatch(line.strip()))}
+    for first, command in _commands(text):
+        if not any(word in command for word in words):
+            continue
+        for found in OF_THE_SHELL.finditer(command):
+            name = found["name"]
+            if name[0] in sets:
+                continue
+            line = first + command.count("\n", 0, found.start())
+            is_makes = name in sets and len(name) > 1
+            message = said("${name} in a recipe: make reads its own ${letter} there, which is empty", name, name[0])
+            yield fail("variables_are_set", message, Where(file, line), fix=f"$({name})" if is_makes else f"$${name}")
+
+
+def _commands(text: str) -> Iterable[tuple[int, str]]:
+    """The commands of the recipes with their first lines, those that a backslash continues as one."""
+    held: list[str] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if held or (line.startswith("\t") and not line.strip().startswith("#")):
+            held.append(line)
+            if not line.endswith("\\"):
+                yield number - len(held) + 1, "\n".join(held)
+                held = []
 
 
 TARGET = re.compile(r"[^\s#=:][^=:]*::?(?!=)")

@@ -14,6 +14,7 @@ from preflight.launch.launchers.slurm import job_variables, read_directives
 from preflight.launch.plan import Granted, Plan, ScriptFile, Skip, Slurm, fail, sharing_host
 from preflight.launch.reading.bare import bare
 from preflight.launch.reading.bundle import Bundle, beside, resolved
+from preflight.launch.reading.justfile import is_justfile, of_each_recipe
 from preflight.launch.reading.makefile import is_makefile, of_each_target
 from preflight.launch.reading.named import named_files, with_training
 from preflight.launch.reading.trainer import find_programs, with_trainer
@@ -59,15 +60,16 @@ class Walked:
 def judge_scripts(bundle: Bundle, texts: Mapping[str, str], *, look_beside: bool) -> None:
     """The plans of all scripts; one that another starts is read with what it gets from there.
 
-    Of a Makefile each target is a script of its own: make runs those that it is asked for.
+    Of a Makefile or justfile each target is a script of its own: make and just run those that they are asked for.
     """
     for name, text in texts.items():
-        parts = of_each_target(bundle.given.get(name, ""), text) if is_makefile(name) else []
+        split = of_each_target if is_makefile(name) else of_each_recipe if is_justfile(name) else None
+        parts = split(bundle.given.get(name, ""), text) if split else []
         for part in parts:
             _with_started(bundle, [_walk(bundle, name, part, look_beside=look_beside)], set(), look_beside=look_beside)
         if parts and any(plan.where.file == name for plan in bundle.plans):  # `clean` beside `train` is no job unread
             bundle.skips = [skip for skip in bundle.skips if skip.file != name or skip.of_start or skip.line > 1]
-    texts = {name: text for name, text in texts.items() if not is_makefile(name)}
+    texts = {name: text for name, text in texts.items() if not is_makefile(name) and not is_justfile(name)}
     walks = {name: _walk(bundle, name, text, look_beside=look_beside) for name, text in texts.items()}
     started = {resolved(bundle, walk.name, one.path) for walk in walks.values() for one in _starts(walk)}
     done: set[str] = set()

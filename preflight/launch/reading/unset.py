@@ -76,6 +76,24 @@ OF_A_PLATFORM = re.compile(
 )
 
 
+# What shows that a text is run by a scheduler, by the prefix of the variables that it alone sets.
+SCHEDULERS: Mapping[str, re.Pattern[str]] = {
+    "SLURM": re.compile(
+        r"(?m)^#SBATCH|\b(srun|sbatch|salloc|scontrol)\b|[-z:]\s*\"?\$?\{?SLURM_\w+\}?\"?\s*\]|SLURM_\w+:?[-+?]"
+    ),
+    "FLUX": re.compile(r"(?mi)^#\s?flux:|\bflux\s+(run|batch|submit|alloc|hostlist|exec)\b"),
+    "PBS": re.compile(r"(?m)^#PBS|\bq(sub|stat)\b"),
+    "LSB": re.compile(r"(?m)^#BSUB|\b(bsub|jsrun|blaunch)\b"),
+}
+
+
+def of_another_scheduler(name: str, texts: Iterable[str]) -> bool:
+    """Whether only a scheduler sets it that nothing in the files tells of, where they tell of another one."""
+    prefix = name.partition("_")[0]
+    told = {of for of, shows in SCHEDULERS.items() for text in texts if shows.search(text)}
+    return prefix in SCHEDULERS and bool(told) and prefix not in told
+
+
 def with_unset(plan: Plan, texts: Mapping[str, str]) -> Plan:
     """The plan with the variables that it reads and nothing sets."""
     if plan.is_opaque or plan.launcher.name in ("k8s", "kubernetes"):
@@ -93,6 +111,7 @@ def with_unset(plan: Plan, texts: Mapping[str, str]) -> Plan:
             is_argument_from_outside = holds == "argument" and not name.islower()
             is_known = name in GRID_ENGINE and not is_of_slurm
             is_there = is_in(name, bare) if name in given else is_known or is_set(name, bare)
+            is_there = is_there and not (of_another_scheduler(name, texts.values()) and not is_in(name, bare))
             if not is_argument_from_outside and not is_there:
                 found.setdefault((name, holds), Unset(name, holds, value))
     return replace(plan, unset=tuple(found.values())) if found else plan

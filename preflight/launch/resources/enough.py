@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 
 from preflight.facts.cluster import Cluster
@@ -11,6 +12,7 @@ from preflight.launch.containers import run_of
 from preflight.launch.field import firm, value_of
 from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, fail, warn
 from preflight.launch.resources.promises import Promise, all_words, counted, given, number, sized, taken, text_of
+from preflight.launch.text.marks import is_known
 from preflight.said import said
 from preflight.said.errors import FactMissing
 
@@ -23,6 +25,10 @@ DEGREES = (
 VERL = ("data.train_batch_size", "trainer.nnodes", "trainer.n_gpus_per_node")
 ANSWERS = "actor_rollout_ref.rollout.n"
 MINI, DYNAMIC = "actor_rollout_ref.actor.ppo_mini_batch_size", "actor_rollout_ref.actor.use_dynamic_bsz"
+ENGINES_OF_IMAGES = frozenset({"singularity", "apptainer"})
+GIVES_GPUS = frozenset({"--nv", "--nvccli", "--rocm"})
+OF_AMD = re.compile(r"(?i)rocm|rocr_|hip_|hsa_|miopen|lumi|\bamd|\bmi\d{2,3}")
+SETS_GPUS = re.compile(r"(SINGULARITY|APPTAINER)_(NV|NVCCLI|ROCM)")
 SHARDED = "data_parallel_shard_degree"
 
 
@@ -82,6 +88,35 @@ def containers_get_gpus(plan: Plan) -> Iterable[Finding]:
     if not is_given and "NVIDIA_VISIBLE_DEVICES" not in container.variables:
         message = said("{each} processes in a container that is given no GPU", each)
         yield warn("resources_are_enough", message, plan.where, fix="docker run --gpus all")
+
+
+def images_get_gpus(plan: Plan) -> Iterable[Finding]:
+    """Singularity binds the driver into a container only where --nv (of AMD: --rocm) or the site's settings say so."""
+    names = [word.rpartition("/")[2] for word in plan.wrapper]
+    place = next((at for at, name in enumerate(names) if name in ENGINES_OF_IMAGES), None)
+    if place is None or not _asks_for_gpus(plan) or value_of(plan.backend) == "gloo" or "--use_cpu" in plan.wrapper:
+        return
+    words = plan.wrapper[place + 1 :]
+    behind = next((at for at, word in enumerate(words) if word in ("exec", "run")), None)
+    is_told = any(word in GIVES_GPUS for word in words) or any(map(SETS_GPUS.fullmatch, plan.environment))
+    if behind is None or is_told or _is_of_amd(plan) or not all(map(is_known, words)):
+        return
+    message = said("{name} without --nv: the container sees no GPU, where the site does not set it", names[place])
+    yield warn("resources_are_enough", message, plan.where, fix=f"{names[place]} {words[behind]} --nv")
+
+
+def _is_of_amd(plan: Plan) -> bool:
+    """Whether the GPUs may be AMD's: their devices are in every container, and --rocm only adds libraries."""
+    partition = value_of(plan.slurm.options.get("partition")) if plan.slurm is not None else ""
+    told = " ".join((partition or "", *plan.wrapper, *plan.environment))
+    return OF_AMD.search(told) is not None or (partition or "").endswith("-g")
+
+
+def _asks_for_gpus(plan: Plan) -> bool:
+    """Whether the batch script asks for GPUs: what it starts in a container is to compute on them."""
+    options = plan.slurm.options if plan.slurm is not None else {}
+    generic = value_of(options.get("gres")) or ""
+    return "gpu" in generic or any(name in options for name in ("gpus", "gpus_per_node", "gpus_per_task"))
 
 
 def programs_share_out(script: ScriptFile) -> Iterable[Finding]:
@@ -183,6 +218,6 @@ def resources_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
                 yield fail("resources_are_enough", message, take.where, nodes=few)
 
 
-PLAN_RULES = (containers_get_gpus, degrees_multiply, heads_are_shared_out)
+PLAN_RULES = (containers_get_gpus, images_get_gpus, degrees_multiply, heads_are_shared_out)
 SCRIPT_RULES = (resources_are_enough, programs_share_out, batches_share_out, batches_hold_a_mini_batch)
 LIVE_RULES = (resources_are_there,)

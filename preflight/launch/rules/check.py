@@ -32,6 +32,7 @@ from preflight.launch.rules import (
     names,
     needs,
     nodes,
+    numbering,
     order,
     ports,
     ranks,
@@ -64,7 +65,7 @@ PLAN_RULES = (
     granted_fits,
     in_containers,
 )
-GROUP_RULES = (*ranks.GROUP_RULES, *agreement.GROUP_RULES, *addresses.GROUP_RULES)
+GROUP_RULES = (*ranks.GROUP_RULES, *numbering.GROUP_RULES, *agreement.GROUP_RULES, *addresses.GROUP_RULES)
 SCRIPT_RULES = (
     scripts.script_problems,
     remote.variables_go_along,
@@ -79,6 +80,7 @@ FILES_RULES = (
     scripts.options_are_continued,
     scripts.named_nodes_are_started,
     *ranks.FILES_RULES,
+    *numbering.FILES_RULES,
     *counts.FILES_RULES,
     *variables.FILES_RULES,
     *unfilled.FILES_RULES,

@@ -17,7 +17,9 @@ from preflight.said import joined, knowing, said
 
 RANKS_LIMIT = 100_000
 OF_A_TASK = re.compile(r"\$\{?SLURM_(NODEID|PROCID|LOCALID)\b")
-TO_ALL = frozenset({"mpirun", "pdsh", "clush", "mpiexec", "jsrun", "blaunch", "pbsdsh", "pssh"})
+TO_ALL = frozenset({"mpirun", "pdsh", "clush", "mpiexec", "jsrun", "blaunch", "pbsdsh", "pssh", "parallel-ssh"})
+# For every host of a list that they read, one login each.
+FOR_EACH = frozenset({"xargs", "parallel"})
 
 
 def option_of(group: Group) -> str:
@@ -41,6 +43,8 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
         return
     size = group.size
     free = [rank for rank in range(min(size or 0, RANKS_LIMIT)) if rank not in places]
+    # services that share what an anchor holds stand in lines of their own
+    shared = all("compose" in plan.wraps for plan in group.plans) and len({plan.where for plan in group.plans}) > 1
     remote = all(plan.is_logged_in and plan.spans_nodes for plan in group.plans)
     open_ranks = iter(free)
     for (taken, place), scripts in sharing.items():
@@ -71,7 +75,7 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
             places.pop(taken, None)
     for taken, where in places.items():
         in_turn = len(group.files) == 1 and len(programs[taken]) == len(where)  # training, then what judges it
-        if len(where) > 1 and not in_turn and (len(set(where)) > 1 or remote):
+        if len(where) > 1 and not in_turn and (len(set(where)) > 1 or remote or shared):
             name = option_of(group)
             message = said(
                 "{name} {taken} is given {where} times: {w}",
@@ -82,7 +86,7 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
             )
             own = next(open_ranks, None)
             fix = said("{name}: {own}", name, own) if own is not None else said("give each file its own {name}", name)
-            if len(set(where)) == 1:  # a loop, or a function that is called for every node
+            if len(set(where)) == 1 and not shared:  # a loop, or a function that is called for every node
                 fix = f"a {name} of its own in every turn: {name}=$i, with i=$((i + 1)) behind it"
             yield fail("ranks_are_distinct", message, *where, fix=fix)
 
@@ -193,7 +197,9 @@ def tasks_are_numbered_apart(plan: Plan) -> Iterable[Finding]:
     several = plan.spans_nodes or ((asked or 1) > 1 and plan.launcher.has_agent)
     if plan.launcher.numbers_processes or not is_static or not several or plan.is_of_a_manifest:
         return
-    is_for_all = plan.wraps & TO_ALL and not plan.loop and not plan.in_background
+    last = (firm(plan.nodes) or 1) - 1
+    is_listed = plan.is_logged_in and bool(plan.wraps & FOR_EACH)
+    is_for_all = (plan.wraps & TO_ALL and not plan.loop and not plan.in_background) or is_listed
     if by_slurm and isinstance(rank, Unknown) and not rank.per_node and OF_A_TASK.search(rank.expression):
         message = said(
             "{option} {expression} is worked out in the batch script, where it is 0: every node becomes node 0",
@@ -237,6 +243,10 @@ def tasks_are_numbered_apart(plan: Plan) -> Iterable[Finding]:
         )
         own = "$SLURM_NODEID" if by_slurm else "$PBS_NODENUM" if "pbsdsh" in plan.wraps else "$OMPI_COMM_WORLD_RANK"
         fix = said("{option}={own} inside `bash -c '...'`", option, own)
+        if is_listed:
+            fix = said(
+                "{option} 0 to {last}, each in the line of its host: `nl -v0 HOSTS | xargs -L1 ...`", option, last
+            )
         yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
 
 

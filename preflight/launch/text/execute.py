@@ -205,9 +205,9 @@ def sourced(script: Script, path: str, line: int) -> None:
     if found is None and is_firm(path):
         script.unread.append((path, line))
     if found is not None:
-        here = script.scope
+        here, path, before = script.scope, named(path), dict(script.scope.variables)
         inner = Scope(Marks(path, here.marks.unknowns), 1, here.variables, None, here.per_node, here.in_container)
-        inner.load, inner.letters = here.load, here.letters
+        inner.load, inner.letters, inner.exports_all = here.load, here.letters, here.exports_all
         Script(
             inner,
             script.load,
@@ -218,6 +218,10 @@ def sourced(script: Script, path: str, line: int) -> None:
             steps=script.steps,
             unread=script.unread,
         ).run(parse(found))
+        here.exports_all = inner.exports_all
+        for name, held in here.variables.items():
+            if held is not before.get(name) and not held.file:
+                here.variables[name] = replace(held, file=path)
 
 
 def calculate(script: Script, text: str, line: int) -> None:
@@ -315,10 +319,23 @@ def inside(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigne
             if "pdsh" in names:  # it puts the number and the name of the host there
                 for letters in ("%n", "%h"):
                     command = command.replace(letters, script.scope.marks.unknown(letters, word.line))
+            for letters in items(names):
+                command = command.replace(letters, script.scope.marks.unknown(letters, word.line))
             script.nested(command, word.line, outer, scope)
             script.in_background = before
             is_opened = True
     return is_opened
+
+
+def items(names: Sequence[str]) -> tuple[str, ...]:
+    """What stands for an item of a list in the text that xargs or parallel hands on: ``xargs -I{}``, ``{#}``."""
+    if "parallel" in names:
+        return ("{}", "{#}", "{%}", "{1}", "{2}")
+    if "xargs" not in names:
+        return ()
+    behind = names[names.index("xargs") + 1 :]
+    given = [word[2:] or after for word, after in zip(behind, [*behind[1:], ""], strict=True) if word.startswith("-I")]
+    return tuple(letters for letters in given[:1] if letters)
 
 
 def _in_container(before: tuple[Word, ...], held: dict[str, Assigned]) -> dict[str, Assigned]:

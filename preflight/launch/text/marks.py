@@ -22,7 +22,8 @@ FOREIGN = re.compile("[\U000f0000-\U0010ffff]")
 # What comes out different on every node that works it out.
 VARIES = re.compile(
     r"\bRANDOM\b|\bhostname\b|\bHOSTNAME\b|\bhostid\b|\buuidgen\b|\bdate\b|\bshuf\b|\bifconfig\b|\bip (?:-\S+ )*a|\$\$"
-    r"|\bmktemp\b|\buuid\b|\bopenssl rand\b|get_free_port|/dev/u?random|\bEPOCH"
+    r"|\bmktemp\b|\buuid\b|\bopenssl rand\b|\w*free_?port|/dev/u?random|\bEPOCH"
+    r"|\bgetsockname\b|\brandint\b|\brandrange\b"
     r"|\bSM_CURRENT_HOST\b|\bPOD_IP\b"
 )
 

@@ -44,11 +44,14 @@ def read_variables(text: str, file: str) -> tuple[dict[str, Field[str]], list[Fi
     values: dict[str, Field[str]] = {}
     problems: list[Finding] = []
     is_deepspeed = "deepspeed_env" in file
+    is_literal = is_deepspeed or file.endswith("nccl.conf")  # a shell fills in what stands in any other
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.strip()
         name, equals, value = line.partition("=")
         if line and not line.startswith("#") and equals:
-            values[name.removeprefix("export ").strip()] = Sourced(value.strip(), file, number)
+            held, name = value.strip(), name.removeprefix("export ").strip()
+            is_open = not is_literal and "$" in held and not held.startswith("'")
+            values[name] = Unknown(held, file, number) if is_open else Sourced(held, file, number)
         if is_deepspeed and (line.startswith("export ") or (line and not equals)):
             message = said(
                 "{line!r}: DeepSpeed splits every line of {file} at its = and takes all before it as the name",
