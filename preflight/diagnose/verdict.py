@@ -144,7 +144,9 @@ def conclude(gathered: Gatherer) -> Diagnosis:
         causes=causes,
         consequences=tuple(with_hang(f, job) for f in consequences),
         notes=notes,
-        collect=to_collect(outcome, job, is_explained=bool(causes) and causes[0].cause.name != "program-error")
+        collect=to_collect(
+            outcome, job, is_explained=bool(causes) and causes[0].cause.name not in {"program-error", STUCK}
+        )
         or (told_of(gathered.words()) if outcome.end is End.NOTHING else ()),
         outcome=outcome,
     )
