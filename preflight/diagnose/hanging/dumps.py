@@ -31,7 +31,9 @@ class Dumps:
 
     def watched(self, name: str, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         """The lines as they are; from each dump among them its process is kept, at the last look at it."""
-        begun, frames, state, is_main = None, [], "S", False
+        begun: re.Match[str] | None = None
+        frames: list[str] = []
+        state, is_main = "S", False
         for number, line in lines:
             yield number, line
             if begun is None and not line.startswith(START):

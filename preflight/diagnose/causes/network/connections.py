@@ -251,7 +251,6 @@ CAUSES = (
             r"unable to get local issuer certificate",
             r"self.signed certificate",
             r"certificate has expired",
-            r"certificate signed by unknown authority",
         ),
         "put the authority's certificate into the image, and name it in REQUESTS_CA_BUNDLE and SSL_CERT_FILE; for one that has expired, renew it"
         " on the server, and look at the node's clock (`timedatectl`)",
