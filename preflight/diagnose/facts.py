@@ -88,6 +88,7 @@ PATTERNS = (
     ("expected_ranks", r"\bexpected ranks: \{([\d, ]+)\}"),
     ("behind", r"\branks? ([\d, ]+) failed to pass monitoredbarrier"),
     ("awaited", r"keys: /default_pg/\d+//cpu//\d+/(?:rank_)?(\d+)\b"),
+    ("preparing", r"\b(\d{1,3})%\|.*\bexamples/s\]"),  # of the library datasets
     ("stalled", r"\[missing ranks: ([\d, ]+)\]"),
     ("stalled_list", r"\bmissing ranks:$"),
     ("stalled_rank", r"(?:^|[ >:])(\d+): \[.*\ballreduce\b"),
@@ -125,6 +126,7 @@ class Facts:
     enqueued: dict[int, int] = field(default_factory=dict)
     calls: dict[int, list[Call]] = field(default_factory=dict)  # of the flight recorder, by rank
     late: set[int] = field(default_factory=set)
+    prepared: dict[int, int] = field(default_factory=dict)  # rank -> percent of the data set, -1 where no rank is named
     stalled: set[int] = field(default_factory=set)  # ranks that Horovod waits for
     awaited: dict[int, int] = field(default_factory=dict)  # rank -> the one whose address it waited for in the store
     size_of: dict[int, int] = field(default_factory=dict)  # rank -> the most ranks that its own lines count
@@ -146,6 +148,7 @@ class Facts:
             "rank": self._rank,
             "exit": self._exit,
             "behind": self._behind,
+            "preparing": self._preparing,
             "awaited": self._awaited,
             "stalled": self._stalled,
             "stalled_list": self._stalled_list,
@@ -231,6 +234,10 @@ class Facts:
         del line
         if "rank" in self._table and int(self._table["rank"]) < MOST_RANKS:
             self.exits[int(self._table["rank"])] = found[1]
+
+    def _preparing(self, found: Match[str], line: Line) -> None:
+        if line.rank < MOST_RANKS:
+            self.prepared[line.rank] = int(found[1])
 
     def _behind(self, found: Match[str], line: Line) -> None:
         del line

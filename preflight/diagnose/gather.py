@@ -15,7 +15,9 @@ from preflight.diagnose.causes.collectives.nccl import WARNED
 from preflight.diagnose.ends.stages import PATTERNS as STAGES
 from preflight.diagnose.ends.stages import Stage, Ways
 from preflight.diagnose.facts import PATTERNS, Facts
+from preflight.diagnose.forms.records import spoken
 from preflight.diagnose.found import Evidence, Finding
+from preflight.diagnose.hanging.dumps import Dumps
 from preflight.diagnose.index import WORDS, Index, compiled
 from preflight.diagnose.pace import KEPT, LEARNS, LIMITS, PROGRESS, Mark, is_progress
 from preflight.diagnose.prefix import ANSI, job_of, line_of, seconds_of
@@ -110,6 +112,7 @@ class Gatherer:
     shapes: dict[int, tuple[int, tuple[str, ...]]] = field(default_factory=dict)  # words of lines -> how often, causes
     recent: dict[str, deque[Mark]] = field(default_factory=dict)  # file -> its last lines of progress
     ways: Ways = field(default_factory=Ways)
+    dumps: Dumps = field(default_factory=Dumps)  # of py-spy
     tails: dict[str, deque[Mark]] = field(default_factory=dict)  # file -> its last lines
     files: list[str] = field(default_factory=list)
     lines: int = 0
@@ -131,7 +134,7 @@ class Gatherer:
         step = self.ways.step
         self.shapes.clear()
         known, table = self.shapes, WORDS
-        for number, printed in lines:
+        for number, printed in self.dumps.watched(name, spoken(lines)):
             count += 1
             keep_last((number, printed))
             # The letter that ends a colour would be a part of the next word.

@@ -11,7 +11,7 @@ from preflight.diagnose.cause import Cause, Kind
 from preflight.diagnose.causes import SUBJECTS
 from preflight.diagnose.causes.collectives.nccl import WARNED
 from preflight.diagnose.derived.clocks import offsets
-from preflight.diagnose.derived.hangs import hang_text, placed, with_hang
+from preflight.diagnose.derived.hangs import hang_text, placed, with_hang, with_late
 from preflight.diagnose.derived.joining import sizes, unjoined, with_awaited
 from preflight.diagnose.derived.plugins import lost_plugins
 from preflight.diagnose.derived.wording import BY_NAME, made
@@ -22,6 +22,7 @@ from preflight.diagnose.facts import Facts
 from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
 from preflight.diagnose.gather import JOINING as MEETING
 from preflight.diagnose.gather import Gatherer
+from preflight.diagnose.hanging.dumps import ELSEWHERE
 from preflight.diagnose.outcome import outcome_of, to_collect
 from preflight.diagnose.pace import LIMITS, before_the_limit, standstill
 from preflight.diagnose.tracebacks import OF_OTHERS, Raised
@@ -62,9 +63,12 @@ FOLLOWERS = {
     "ray-worker-died": frozenset(("collective-timeout", "heartbeat-timeout", "nccl-remote-error")),
     "mpi-daemon-lost": frozenset(("connection-refused", "connect-timed-out", "no-route")),
     "not-all-joined": frozenset(("loopback-master",)),
+    # A store that is not there yet refuses: where nothing at all answers, its start is not what is late.
+    "late-start": frozenset(("connect-timed-out", "no-route")),
 }
 JOINING = frozenset(("not-all-joined", "late-start", "store-wait-timeout", "rendezvous-connection"))
 REJOINING = MEETING | {"gloo-connect", "loopback-address", "loopback-master"}
+STUCK = "heartbeat-timeout"
 KILLED = "killed-by-signal-9"
 MET = MEETING | {"port-in-use"}  # what no rank suffers from that waits in a collective
 MISMATCHED = "nccl-mismatched-call"
@@ -83,6 +87,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     findings = gathered.findings()
     findings += _derived(gathered.facts, job, findings)
     findings += _standstill(gathered, findings)
+    findings += _dumped(gathered)
     lost = placed(findings, gathered.facts, job, has_progress=gathered.has_worked)
     if lost:  # whoever waits in a collective has found the others
         findings = [replace(one, survived=one.survived or one.cause.name in MET) for one in findings]
@@ -106,6 +111,10 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     if job.hang is not None and job.hang.missing and all(grade < Kind.SUSPICION for grade, _ in graded):
         # no other cause is known, but the rank that the others waited for is
         graded = [(Kind.SUSPICION if f.cause.name == "collective-timeout" else grade, f) for grade, f in graded]
+    told = [one for grade, one in graded if grade >= Kind.CONSEQUENCE]
+    if told and told[0].cause.name == STUCK and all(grade < Kind.SUSPICION for grade, _ in graded):
+        # nothing was said before it, so it followed from nothing that is known
+        graded = [(Kind.SUSPICION if one is told[0] else grade, one) for grade, one in graded]
     if gathered.has_worked and all(one.is_mild for grade, one in graded if grade >= Kind.CONSEQUENCE):
         graded = [(Kind.NOTE, one) for _, one in graded]
     best = max((grade for grade, _ in graded), default=Kind.NOTE)
@@ -113,7 +122,10 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     if best >= Kind.SUSPICION:
         first = _first(_own([finding for grade, finding in graded if grade == best]), gathered.fallen)
         causes = (
-            _with_place(with_awaited(_with_warning(with_hang(first, job), findings), gathered.facts), gathered),
+            _with_place(
+                with_late(with_awaited(_with_warning(with_hang(first, job), findings), gathered.facts), gathered.facts),
+                gathered,
+            ),
             *_beside(first, [f for grade, f in graded if grade == best]),
         )
     if best < Kind.CONSEQUENCE and not is_by_hand and (left := unexplained(gathered)) is not None:
@@ -132,7 +144,9 @@ def conclude(gathered: Gatherer) -> Diagnosis:
         causes=causes,
         consequences=tuple(with_hang(f, job) for f in consequences),
         notes=notes,
-        collect=to_collect(outcome, job, is_explained=bool(causes) and causes[0].cause.name != "program-error")
+        collect=to_collect(
+            outcome, job, is_explained=bool(causes) and causes[0].cause.name not in {"program-error", STUCK}
+        )
         or (told_of(gathered.words()) if outcome.end is End.NOTHING else ()),
         outcome=outcome,
     )
@@ -200,7 +214,10 @@ def _was_left_over(finding: Finding, findings: list[Finding]) -> bool:
 def _followed(finding: Finding, before: list[Finding]) -> bool:
     """Whether what it follows from was said before it."""
     return any(
-        one.cause.name in FOLLOWERS.get(finding.cause.name, ()) and not one.survived and not one.is_aftermath
+        one.cause.name in FOLLOWERS.get(finding.cause.name, ())
+        and not one.survived
+        and not one.is_aftermath
+        and (one.evidence[0].file, one.evidence[0].line) != (finding.evidence[0].file, finding.evidence[0].line)
         for one in before
     )
 
@@ -247,6 +264,15 @@ def _standstill(gathered: Gatherer, findings: list[Finding]) -> list[Finding]:
             if found is not None:
                 return [Finding(BY_NAME["standstill"], (found.last,), 1, ranks=found.behind, detail=found.words)]
     return []
+
+
+def _dumped(gathered: Gatherer) -> list[Finding]:
+    """What the dumps of a hanging job's ranks show, taken together, as a finding of its own."""
+    stuck = gathered.dumps.compared()
+    if stuck is None or not stuck.guilty or any(map(gathered.has_ended, gathered.files)):
+        return []
+    ranks = tuple(sorted({one.process.rank for one in stuck.guilty if one.process.rank >= 0}))
+    return [replace(made(ELSEWHERE, stuck.verdict), ranks=ranks)]
 
 
 def _as_echo(finding: Finding) -> Finding:

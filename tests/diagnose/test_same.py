@@ -67,7 +67,9 @@ OF_TWO = frozenset(("frameworks: lightning-of-one-node", "frameworks: lightning-
 ORDERED = frozenset(
     (
         "healthy: late-head-node",
+        "systems: heartbeat-after-a-timeout",
         "systems: lustre-evicted",
+        "systems: watchdog-thread-stuck-first",
         "versions: libfabric and its plug-in do not fit",
         "versions: a queue pair that never connects, in the words of 2.27",
     )

@@ -10,8 +10,9 @@ from preflight.diagnose.found import Finding, Hang, Job
 from preflight.said import said
 
 HANGS = frozenset(("collective-timeout", "monitored-barrier", "heartbeat-timeout", "horovod-stalled"))
-PLACED = frozenset(("first-collective-lost", "hang-after-the-end"))  # no single line tells of them
+PLACED = frozenset(("first-collective-lost", "hang-after-the-end", "slow-preparation"))  # no single line tells of them
 ENDED_BY_WATCHDOGS = ("collective-timeout", "heartbeat-timeout")
+DONE = 100  # percent
 FIRST = (0, 1)  # number of a group's first collective
 
 
@@ -23,7 +24,14 @@ def placed(findings: list[Finding], facts: Facts, job: Job, *, has_progress: boo
     name = "hang-after-the-end" if all(one.is_after_end for one in hung) else ""
     if not name and not has_progress and job.hang is not None and _is_lost_at_first(job.hang, facts):
         name = "first-collective-lost"
+    elif not name and not has_progress and _prepares(facts):
+        name = "slow-preparation"
     return [replace(hung[0], cause=BY_NAME[name])] if name else []
+
+
+def _prepares(facts: Facts) -> bool:
+    """Whether a rank that does not wait was in the midst of its data set."""
+    return any(percent < DONE and rank not in facts.timeouts for rank, percent in facts.prepared.items())
 
 
 def _is_lost_at_first(hang: Hang, facts: Facts) -> bool:
@@ -39,6 +47,16 @@ def _is_lost_at_first(hang: Hang, facts: Facts) -> bool:
         and len(everyone) > 1
         and everyone == set(hang.waiting)
         and everyone == set(range(len(everyone)))
+    )
+
+
+def with_late(finding: Finding, facts: Facts) -> Finding:
+    """To a barrier that some ranks did not reach these ranks: the lines are of others, which came to it."""
+    if finding.cause.name != "monitored-barrier" or not facts.late:
+        return finding
+    late = tuple(sorted(facts.late))
+    return replace(
+        finding, ranks=late, detail=finding.detail or said("{ranks_text} did not come to it", ranks_text(late))
     )
 
 

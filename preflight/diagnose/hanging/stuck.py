@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ def doing(node: str, process: Process) -> Doing:
     if not isinstance(process.frames, Missing):
         parsed = [found for found in map(FRAME.match, process.frames) if found]
         call = next((found["name"] for found in reversed(parsed) if found["name"] in COLLECTIVES), "")
-        own = next((found for found in parsed if not any(part in found["file"] for part in LIBRARY)), None)
+        own = next((found for found in parsed if not _is_library(found["file"])), None)
         at = f"{own['file']}:{own['line']}" if own else ""
     if process.state == "D":
         return Doing(node, process, said("hangs in the kernel ({wchan})", process.wchan or "wchan not shown"), call, at)
@@ -99,6 +100,11 @@ def doing(node: str, process: Process) -> Doing:
         else said("sleeps in {wchan}", process.wchan or "a place that is not shown")
     )
     return Doing(node, process, how)
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file is of an installed package or of Python itself, of which py-spy may leave out the folder."""
+    return any(part in f"/{file}" for part in LIBRARY) or file.removesuffix(".py") in sys.stdlib_module_names
 
 
 def places(one: Doing) -> list[tuple[str, str]]:

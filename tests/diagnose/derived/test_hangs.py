@@ -80,3 +80,10 @@ def test_of_another_file_a_good_end_counts_for_a_hang_where_times_show_it(tmp_pa
         (tmp_path / "job.err").write_text(f"2026-05-08 {minute} {WATCHDOG.format(1, 70)}\n")
         found = diagnose_files([str(tmp_path / "job.out"), str(tmp_path / "job.err")])
         assert (found.causes[:1] != () and found.causes[0].cause.name == "hang-after-the-end") == is_after
+
+
+def test_a_barrier_names_the_rank_that_did_not_reach_it():
+    """Not those that tell of it."""
+    told = diagnose(["[rank0]: RuntimeError: Rank 3 failed to pass monitoredBarrier in 1800000 ms"]).causes[0]
+    assert (told.cause.name, told.ranks) == ("monitored-barrier", (3,))
+    assert told.detail == "rank 3 did not come to it"

@@ -153,7 +153,7 @@ CAUSES = (
     ),
     Cause(
         "clock-skew",
-        "the clocks of the nodes differ: the elastic rendezvous drops nodes whose keep-alive looks old",
+        "a node's clock is wrong: certificates are not yet valid for it, and the elastic rendezvous drops nodes whose keep-alive looks old",
         (
             r"clock skew",
             r"certificate is not yet valid",
@@ -161,7 +161,7 @@ CAUSES = (
         "compare `chronyc tracking` or `timedatectl` on every node, and give all nodes the same time server",
         "pytorch/pytorch, elastic rendezvous",
         check="clock.clocks_agree",
-        weight=4,
+        weight=6,
     ),
     Cause(
         "master-not-a-member",

@@ -51,6 +51,26 @@ CAUSES = (
         weight=6,
     ),
     Cause(
+        "slow-preparation",
+        "one rank prepares the data set, and the others wait for it until the watchdog ends them: it takes longer than their timeout",
+        (),
+        "prepare the data set once before the job, on storage that all nodes share; else raise the timeout of init_process_group (of the Trainer:"
+        " ddp_timeout) and give map() more processes (num_proc)",
+        "huggingface/datasets; huggingface/transformers, main_process_first",
+        Kind.SUSPICION,
+        weight=6,
+    ),
+    Cause(
+        "stands-elsewhere",
+        "as its processes were looked at, the job hung: some ranks stood elsewhere than the others, which wait for them",
+        (),
+        "read in the program what these ranks do there: a branch that only they take, a file or a lock that they wait for, a call of their own;"
+        " a second `py-spy dump` after a while shows whether they are still there",
+        "benfred/py-spy; pytorch/pytorch",
+        Kind.SUSPICION,
+        weight=6,
+    ),
+    Cause(
         "deepep-timeout",
         "a rank waited for tokens of another rank in DeepEP: that rank ended or did not come to the call, or RDMA or NVLink between them"
         " lost the message",

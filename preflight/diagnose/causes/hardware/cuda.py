@@ -195,7 +195,6 @@ CAUSES = (
             r"cuda driver initialization failed",
             r"cuda error: initialization error",
             r"(?:cuda|hip) failure (?:\d+ )?'initialization error'",
-            r"rminitadapter failed",
             r"failed to open libnvidia-ml",
             r"nvmlinit_v2\(\) failed",
             r"nvidia probe routine failed",

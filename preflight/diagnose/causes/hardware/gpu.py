@@ -53,6 +53,29 @@ CAUSES = (
         weight=9,
     ),
     Cause(
+        "gpu-not-started",
+        "the driver could not start a GPU of the node (RmInitAdapter failed), so the node has fewer than it should",
+        (r"rminitadapter failed",),
+        "drain the node and reboot it; if it happens again, read the lines of the kernel log above it, update the driver and the"
+        " firmware, then replace the GPU",
+        "NVIDIA driver, README: common problems",
+        check="gpu.devices_are_readable",
+        weight=8,
+    ),
+    Cause(
+        "vgpu-license",
+        "the virtual GPU has no license: its driver does not let programs compute, or slows them down",
+        (
+            r"failed to acquire/renew license",
+            r"failed to acquire license",
+            r"gpu performance is restricted: unlicensed",
+        ),
+        "`nvidia-smi -q | grep -i license` on the node; see that the license server can be reached, that it has free licenses, that the"
+        " client's token is there (/etc/nvidia/ClientConfigToken) and the clock right; then restart nvidia-gridd",
+        "NVIDIA vGPU licensing guide",
+        weight=6,
+    ),
+    Cause(
         "gpu-memory-error",
         "a GPU has an uncorrectable memory error (ECC; Xid 48, 64, 94, 95)",
         (

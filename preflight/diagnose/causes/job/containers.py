@@ -141,6 +141,7 @@ CAUSES = (
         (
             r"fatal: +container creation failed",
             r"fatal: +while .*(?:image|rootfs|container|mount|namespace)",
+            r"fatal: +could not open image",
             r"no setuid installation found",
             r"fatal: +.*user namespace (?:required|needed)",
             r"fatal: +.*--fakeroot (?:requires|used)",

@@ -99,6 +99,18 @@ CAUSES = (
         ),
     ),
     Cause(
+        "no-file-locks",
+        "the file system has no locks for files: that of a cache on network storage, which libraries lock before they write",
+        (
+            r"\bno locks available",
+            r"does not appear to support flock",
+        ),
+        "put the cache (HF_HOME, TRITON_CACHE_DIR, a data set's index) on a file system with locks: for NFS start rpc.statd and mount"
+        " without nolock, for Lustre mount with -o flock; or give each node a local folder",
+        "flock(2); tox-dev/filelock",
+        weight=6,
+    ),
+    Cause(
         "rename-race",
         "several ranks renamed or replaced the same file at the same time: the first one did it, for the others it was gone",
         (r"no such file or directory: '[^']*' -> '",),

@@ -194,6 +194,17 @@ CAUSES = (
         weight=2,
     ),
     Cause(
+        "engine-without-front-end",
+        "an engine of another node got no answer from the server that it belongs to: its address or port cannot be reached, or it has ended",
+        (r"did not receive response from front-end process",),
+        "give every node the head's address and port as it reaches them (--data-parallel-address, --data-parallel-rpc-port), open that port and"
+        " those that it names; and read the head's log: does its server still run?",
+        "vllm-project/vllm",
+        Kind.SUSPICION,
+        check="mesh.every_node_reaches_every_other_on_random_ports",
+        weight=6,
+    ),
+    Cause(
         "kv-transfer-stalled",
         "a server did not get the KV cache of another one in time (Mooncake, NIXL): that one has ended, or the network between"
         " their adapters does not carry it",

@@ -117,6 +117,8 @@ CAUSES = (
             r"(?:failed on node (?P<node>[\w.-]+): )?job prolog failed",
             r"prolog (?:failure|hung) on node (?P<node>[\w.-]*\w)",
             r"prolog exit status [1-9]",
+            r"prolog launch failure",
+            r"prolog or job env setup failure on node (?P<node>[\w.-]*\w)",
             r"prolog failed status=",
             r"reason=prolog error",
         ),

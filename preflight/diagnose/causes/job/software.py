@@ -103,6 +103,7 @@ CAUSES = (
             r"unable to load any of \{libcudnn",
             r"symbol lookup error",
             r"version `\S+' not found",
+            r"cudnn version incompatibility",
         ),
         "look for the library in the message: compare LD_LIBRARY_PATH, the container's image, and the torch and"
         " CUDA wheels with the other nodes'",

@@ -244,6 +244,20 @@ CAUSES = (
         unless=(r"wandb", r"usage-stats"),
     ),
     Cause(
+        "untrusted-certificate",
+        "a server's certificate is not trusted on this node: a proxy or an internal server signs with an authority that the node or"
+        " container does not know, or the certificate has expired",
+        (
+            r"unable to get local issuer certificate",
+            r"self.signed certificate",
+            r"certificate has expired",
+        ),
+        "put the authority's certificate into the image, and name it in REQUESTS_CA_BUNDLE and SSL_CERT_FILE; for one that has expired, renew it"
+        " on the server, and look at the node's clock (`timedatectl`)",
+        "Python, ssl; psf/requests",
+        weight=6,
+    ),
+    Cause(
         "wandb-network",
         "the experiment tracker could not reach its server",
         (

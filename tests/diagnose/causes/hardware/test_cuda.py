@@ -92,7 +92,7 @@ LINES = (
         "RuntimeError: The detected CUDA version (12.4) mismatches the version that was used to compile PyTorch (11.8).",
         "cuda-version-mismatch",
     ),
-    ("NVRM: GPU 0000:b3:00.0: RmInitAdapter failed! (0x62:0x40:1931)", "cuda-init-failed"),
+    ("NVRM: GPU 0000:b3:00.0: RmInitAdapter failed! (0x62:0x40:1931)", "gpu-not-started"),
     (
         "[rank5]: torch.AcceleratorError: CUDA error: MPS server is not ready to accept new MPS client requests",
         "cuda-mps",
