@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -55,7 +56,7 @@ from tests.job.measure.rehearsal import broken as rehearsals
 from tests.job.measure.rehearsal.stories import LIMITS
 from tests.judge.commands.test_every_check import rows
 from tests.judge.commands.typed import as_root
-from tests.launch import faults, listing, nodes, told, truth
+from tests.launch import faults, nodes, told, truth
 
 FOLDER = ROOT / "tests" / "data" / "said"
 Sections = dict[str, Callable[[], Iterator[str]]]  # part of a table -> its lines
@@ -467,7 +468,8 @@ def main() -> None:
         held = ((head, "\n".join(part())) for head, part in TABLES[name]().items())
         text = "".join(f"##### {head}\n{lines}\n" for head, lines in held)
         (FOLDER / f"{name}.txt").write_text(text, encoding="utf-8", newline="\n")
-    listing.write()
+    # pytest rewrites what it imports itself: nothing of that may have been imported before
+    subprocess.run([sys.executable, "-c", "from tests.launch import listing; listing.write()"], check=True, cwd=ROOT)
 
 
 if __name__ == "__main__":
