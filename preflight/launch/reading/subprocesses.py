@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from preflight.launch.launchers import launch_words
@@ -15,11 +15,14 @@ IN_BACKGROUND = re.compile(r"(subprocess\.)?Popen")
 ENDS = ("wait", "communicate")
 STARTS = re.compile(r"subprocess|os\.(system|popen|exec)")
 HOST = re.compile(r"(socket\.(gethostname|getfqdn)|platform\.node)\(\)")
-BY_HAND = re.compile(r"(?m)\bRANK=.*\bpython")
+BY_HAND = re.compile(r"(?m)\bRANK=.{0,2000}?\bpython")
 # A part of a text that is no letter of the program: a variable of its environment, or what a command prints.
 OPEN, CLOSE = "\ue000", "\ue001"
 PART = re.compile(f"{OPEN}([^{CLOSE}]*){CLOSE}")
-TURNS_LIMIT, TEXTS_LIMIT = 64, 4096
+TURNS_LIMIT = 64
+STEPS_LIMIT = 4096  # of statements, and of the letters and parts of what they hold, which are counted
+A_STEP = 256  # by so many
+SIZE_LIMIT = 16384  # letters and parts of one value: what is larger is not worked out
 
 Value = str | int | list["Value"] | dict[str, "Value"] | None  # None: only running it would tell
 
@@ -28,12 +31,11 @@ def as_script(text: str) -> str:
     """The commands that the program starts, in the lines of their calls; "" where it starts no job that can be read."""
     if not STARTS.search(text):
         return ""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return ""
     walk = Walk({}, {})
-    walk.body(tree.body)
+    try:
+        walk.body(_statements(text))
+    except RecursionError:  # of an expression too deep to be read
+        return ""
     script = ["" for _ in text.split("\n")]
     for line, command in walk.commands:
         before = script[line - 1]
@@ -42,14 +44,22 @@ def as_script(text: str) -> str:
     return whole if BY_HAND.search(whole) or any(word in whole for word in launch_words()) else ""
 
 
+def _statements(text: str) -> list[ast.stmt]:
+    """Those of a program; none of a text that is none."""
+    try:
+        return ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return []
+
+
 @dataclass
 class Walk:
-    """The names of a program as far as it was walked, its commands with their lines, and what is left of its turns."""
+    """The names of a program as far as it was walked, its commands with their lines, and how many steps are left."""
 
     names: dict[str, Value]
     functions: dict[str, ast.FunctionDef]
     commands: list[tuple[int, str]] = field(default_factory=list)
-    left: list[int] = field(default_factory=lambda: [TEXTS_LIMIT])
+    left: list[int] = field(default_factory=lambda: [STEPS_LIMIT])
     depth: int = 0
 
     def body(self, statements: Sequence[ast.stmt]) -> None:
@@ -84,7 +94,7 @@ class Walk:
             if isinstance(target, ast.Name):
                 before = self.names.get(target.id) if isinstance(node, ast.AugAssign) else None
                 if isinstance(node, ast.AugAssign):
-                    value = _added(before, value) if isinstance(node.op, ast.Add) else None
+                    value = self._bounded(_added(before, value)) if isinstance(node.op, ast.Add) else None
                 self.names[target.id] = value
             elif isinstance(target, ast.Subscript):
                 self._set(target, value, node.lineno)
@@ -125,7 +135,8 @@ class Walk:
         """`cmd.append("--nnodes=2")`, `cmd.extend([...])`, `env.update({...})`."""
         held, more = self.names.get(name), self.value(given[0]) if given else None
         if isinstance(held, list) and method in ("append", "extend"):
-            self.names[name] = [*held, *([more] if method == "append" else more if isinstance(more, list) else [None])]
+            parts = [more] if method == "append" else more if isinstance(more, list) else [None]
+            self.names[name] = self._bounded([*held, *parts])
         elif isinstance(held, dict) and method == "update" and isinstance(more, dict):
             held.update(more)
 
@@ -144,16 +155,26 @@ class Walk:
         if command and "\n" not in command:
             sets = variables.items() if isinstance(variables, dict) else ()
             before = " ".join(f"{key}={_word(held)}" for key, held in sets)
+            self.left[0] -= (len(before) + len(command)) // A_STEP
             self.commands.append((call.lineno, f"{before} {command}{' &' if goes_on else ''}".strip()))
 
     def value(self, node: ast.expr) -> Value:
         """What an expression holds, None where only running it would tell; an unknown part of a text is a command's."""
+        return self._bounded(self._worth(node))
+
+    def _bounded(self, value: Value) -> Value:
+        """The same value; None of one that has grown too large to go on with."""
+        size = _size(value)
+        self.left[0] -= size // A_STEP
+        return value if size <= SIZE_LIMIT else None
+
+    def _worth(self, node: ast.expr) -> Value:
         if isinstance(node, ast.Constant):
             return node.value if isinstance(node.value, str | int) else None
         if isinstance(node, ast.Name):
             return self.names.get(node.id)
         if isinstance(node, ast.JoinedStr):
-            return "".join(map(self._part, node.values))
+            return _joined(map(self._part, node.values))
         if isinstance(node, ast.List | ast.Tuple):
             return list(self._elements(node.elts))
         if isinstance(node, ast.Dict):
@@ -198,7 +219,9 @@ class Walk:
             return len(first)
         if name == "enumerate" and isinstance(first, list):
             return [[place, one] for place, one in enumerate(first)]
-        if name == "range" and all(isinstance(one, int) and abs(one) <= TURNS_LIMIT for one in given) and given:
+        if name == "range" and given and all(isinstance(one, int) and abs(one) <= TURNS_LIMIT for one in given):
+            if 0 in given[2:]:  # a step of none
+                return None
             return list(range(*(one for one in given[:3] if isinstance(one, int))))
         if name in ("os.environ.copy", "dict", "copy.copy"):
             return dict(first) if isinstance(first, dict) else {}
@@ -209,13 +232,40 @@ class Walk:
             return dict(held) if isinstance(held, dict) else held
         if name.endswith(".join") and isinstance(node.func, ast.Attribute) and isinstance(first, list):
             between = self.value(node.func.value)
-            return between.join(map(_text, first)) if isinstance(between, str) else None
+            return _joined(map(_text, first), between) if isinstance(between, str) else None
         if name == "shlex.split" and isinstance(first, str):
             return list(first.split())
         if name.endswith(".split") and not given and isinstance(node.func, ast.Attribute):
             held = self.value(node.func.value)
             return list(held.split()) if isinstance(held, str) else None
         return _unknown(node) if HOST.fullmatch(ast.unparse(node)) else None
+
+
+def _size(value: Value) -> int:
+    """Letters, and parts of what has parts, counted up to the limit: a value may hold itself."""
+    size, left = 0, [value]
+    while left and size <= SIZE_LIMIT:
+        one = left.pop()
+        size += 1
+        if isinstance(one, str):
+            size += len(one)
+        elif isinstance(one, int):
+            size += 0 if one.bit_length() < 64 else SIZE_LIMIT
+        elif one is not None:
+            left.extend(one.values() if isinstance(one, dict) else one)
+    return size
+
+
+def _joined(parts: Iterable[str], between: str = "") -> Value:
+    """Texts put together, as far as they are not too long."""
+    found: list[str] = []
+    size = 0
+    for part in parts:
+        size += len(part) + len(between)
+        if size > SIZE_LIMIT:
+            return None
+        found.append(part)
+    return between.join(found)
 
 
 def _is_main(test: ast.expr) -> bool:

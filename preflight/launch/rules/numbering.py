@@ -11,12 +11,14 @@ from preflight.launch.plan import LaunchFiles, fail, warn
 from preflight.launch.rules.groups import Group
 from preflight.said import said
 
-CASE = re.compile(r"(?ms)^[ \t]*case\s+(?P<asked>[^\n]*?)\s+in\b(?P<arms>.*?)^[ \t]*esac\b")
+CASE = re.compile(
+    r"(?ms)^[ \t]*case[ \t]+(?P<asked>\S[^\n]{0,199}?)[ \t]+in\b(?P<arms>(?:(?!^[ \t]*case\b).)*?)^[ \t]*esac\b"
+)
 OF_A_HOST = re.compile(r"(?i)host|uname -n|_ip\b|_addr\b")
-ARM = re.compile(r"(?ms)(?P<names>[^\s;()|&][^\n;()&]*)\)(?P<body>.*?)(?:;;|\Z)")
+ARM = re.compile(r"(?ms)(?P<names>[^\s;()|&][^\n;()&]{0,200})\)(?P<body>.*?)(?:;;|\Z)")
 SET = re.compile(r"\b(?P<name>[A-Za-z_]\w*)=(?P<value>[^\s;]*)")
-TABLE = re.compile(r"(?s)\bdeclare\s+-\w*A\w*\s+(?P<name>\w+)=\((?P<held>[^()]*)\)")
-ENTRY = re.compile(r"\[[\"']?(?P<host>[^\]\"'*]+)[\"']?\]=[\"']?(?P<value>\d+)[\"']?(?!\S)")
+TABLE = re.compile(r"(?s)\bdeclare\s+-\w{0,9}A\w{0,9}\s+(?P<name>\w+)=\((?P<held>[^()]*)\)")
+ENTRY = re.compile(r"\[[\"']?(?P<host>[^\[\]\"'*]{1,200})[\"']?\]=[\"']?(?P<value>\d+)[\"']?(?!\S)")
 OF_A_TABLE = re.compile(r"[\"']?\$\{(?P<name>\w+)\[[^\]]*(?i:host|uname -n)[^\]]*\]\}[\"']?")
 COMMENT = re.compile(r"(?m)(?<!\S)#.*$")
 

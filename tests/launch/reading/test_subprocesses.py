@@ -75,3 +75,31 @@ def test_a_word_stays_one_word(word):
     """Whatever letters it has: the shell reads what the program hands on."""
     found = commands(f"subprocess.run(['torchrun', {word!r}])")
     assert [shlex.split(line) for line in found] == [["torchrun", word]]
+
+
+ENDING = "subprocess.run(x if isinstance(x, list) else f'torchrun --nnodes={x}', shell=True)\n"
+START = "subprocess.run(['torchrun', '--nnodes=2', 't.py'])\n"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "x = 'a'\n" + "x = x + x\n" * 60 + ENDING,
+        "x = ['torchrun']\n" + "x = x + x\n" * 60 + ENDING,
+        "x = ['torchrun']\n" + "x = [x, x]\n" * 60 + ENDING,
+        "x = ['torchrun']\n" + "x = [x]\n" * 3000 + ENDING,
+        "x = 9\n" + "x = x * x\n" * 60 + ENDING,
+        "x = 'a'\n" + "x = f'{x}{x}'\n" * 60 + ENDING,
+        "x = ['a' * 9]\n" + "x.extend(x)\n" * 60 + "x = ''.join(x)\n" + ENDING,
+        "x = {}\nx['a'] = x\nx.update({'b': x})\nsubprocess.run(['torchrun'], env=x)\n",
+        "for i in range(1, 5, 0):\n    pass\n" + START,
+        "x = " + "+".join(["'a'"] * 2500) + "\n" + START,
+        "x = " + "[" * 90 + "]" * 90 + "\n" + START,
+        "def f():\n    f()\n    f()\n" + "f()\n" + START,
+        "for a in range(60):\n  for b in range(60):\n    for c in range(60):\n      " + START,
+    ],
+    ids=range(13),
+)
+def test_what_a_program_would_put_together_is_bounded(lines):
+    """It is not run: what grows beyond what a command holds is left open, and so is what goes round for ever."""
+    assert len(as_script("import subprocess\n" + lines)) < 1 << 21

@@ -144,6 +144,10 @@ BROKEN: dict[str, dict[str, Broken]] = {
         "a command that is not found": lambda: stopped(code=127, err="/srv/run.sh: line 3: conda: command not found\n"),
         "a command that may not be run": lambda: stopped(code=126, err="/srv/run.sh: line 3: ./x: Permission denied\n"),
         "killed": lambda: stopped(code=137),
+        "a command that ends with 1": lambda: stopped(code=5, lines=((2, 0), (3, 1)), err="/srv/run.sh: line 3: odd\n"),
+        "a word of the command": lambda: stopped(
+            code=1, lines=((2, 0), (4, 1)), err="/srv/run.sh: line 4: --master_addr nproc --nnodes train.py\n"
+        ),
         "before its first line": lambda: stopped(code=3, lines=(), err="license expired\n", has_begun=False),
         "ended before the launch": lambda: stopped(code=0, lines=((2, 0),)),
         "hidden": lambda: stopped(text=TEXT.replace("cd /srv", "set +e; conda activate x || true"), code=0),
@@ -174,6 +178,10 @@ BROKEN: dict[str, dict[str, Broken]] = {
         "one missing": lambda: (story(first(), node("node2", code=1, lines=((2, 0),))), cast()),
         "many missing": lambda: numbered(0, 1, world=16, text=SIX),
         "more promised": lambda: numbered(0, 1, text=SIX),
+        "one without a number": lambda: (
+            story(first(), node("node2", rank(1, "node2", names=(), variables={"RANK": ""}), words=torchrun(1))),
+            cast(),
+        ),
         "no number": lambda: numbered(0, 1, names=()),
         "by accelerate": lambda: numbered(0, 1, names=(), variables={"ACCELERATE_MIXED_PRECISION": "no"}),
         "a number that is none": lambda: numbered(0, 1, names=(), variables={"RANK": "0\r"}),
@@ -189,6 +197,7 @@ BROKEN: dict[str, dict[str, Broken]] = {
         "another torch": lambda: both(torch="2.7.0"),
         "another interpreter": lambda: both(interpreter="/usr/bin/python3"),
         "another program": lambda: both(argv=("python", "other.py")),
+        "with an endpoint": lambda: both(variables={"MASTER_ADDR": "node1", "MASTER_PORT": "29500"}),
         "one number, and one by itself": lambda: launched(torchrun(0), torchrun(0, standalone="1")),
         "two jobs, of which the first differs": lambda: twice("eth1", "eth0"),
         "two jobs, of which the second differs": lambda: twice("eth0", "eth1"),
@@ -222,7 +231,15 @@ BROKEN: dict[str, dict[str, Broken]] = {
         "no address": lambda: failed("ValueError: environment variable MASTER_ADDR expected", stage="arrived"),
         "the peer is lost": lambda: failed("RuntimeError: boom", other="RuntimeError: Connection closed by peer [1]:1"),
         "a value is named": lambda: failed("RuntimeError: no socket interface eth0 found"),
+        "a port is named": lambda: failed("RuntimeError: connect to 29511", variables={"MASTER_PORT": "29511"}),
+        "a port is named before it is numbered": lambda: failed(
+            "ValueError: MASTER_PORT", stage="arrived", variables={"MASTER_PORT": "29511", "WORLD_SIZE": ""}
+        ),
+        "it fails once it is numbered": lambda: failed("ValueError: odd", stage="numbered", other="ValueError: odd"),
         "they wait": waiting,
+        "they wait before they are numbered": lambda: waiting(stage="arrived"),
+        "they wait with numbers": lambda: waiting(stage="numbered"),
+        "they wait in their import": lambda: waiting(stage="import"),
         "they wait for the communicator": lambda: waiting(stage="communicator"),
         "no way": lambda: waiting(meets=(HERE, AWAY)),
         "the address of another": lambda: waiting(meets=(ELSEWHERE, ELSEWHERE)),
