@@ -36,8 +36,8 @@ def as_script(text: str) -> str:
     return "\n".join(lines)
 
 
-def of_each_recipe(text: str, script: str) -> list[str]:
-    """The script of each recipe: the variables, and its own lines; every line keeps its place."""
+def of_each_recipe(text: str, script: str, most: int) -> list[str]:
+    """The script of each recipe: the variables, and its own lines; every line keeps its place; `most` of them."""
     owners: list[int] = []
     recipe = 0
     for line in text.split("\n"):
@@ -46,7 +46,7 @@ def of_each_recipe(text: str, script: str) -> list[str]:
         inside = starts or line[:1] in (" ", "\t") or not line.strip()
         owners.append(recipe if inside else 0)
     lines = script.split("\n")
-    own = [{0, number} for number in dict.fromkeys(owners) if number] or [{0}]
+    own = [{0, number} for number in dict.fromkeys(owners) if number][:most] or [{0}]
     return ["\n".join(line if owner in held else "" for line, owner in zip(lines, owners, strict=True)) for held in own]
 
 

@@ -77,8 +77,8 @@ def _commands(text: str) -> Iterable[tuple[int, str]]:
 TARGET = re.compile(r"[^\s#=:][^=:]*::?(?!=)")
 
 
-def of_each_target(text: str, script: str) -> list[str]:
-    """The script of each target of a Makefile: the variables, and its own recipe; every line keeps its place."""
+def of_each_target(text: str, script: str, most: int) -> list[str]:
+    """The script of each target of a Makefile, `most` of them: variables and its own recipe; lines keep their place."""
     owners: list[int] = []
     target = 0
     goes_on = False
@@ -88,7 +88,7 @@ def of_each_target(text: str, script: str) -> list[str]:
         owners.append(target if is_recipe else 0)
         goes_on = is_recipe and line.endswith("\\")
     lines = script.split("\n")
-    own = [{0, number} for number in dict.fromkeys(owners) if number] or [{0}]
+    own = [{0, number} for number in dict.fromkeys(owners) if number][:most] or [{0}]
     return ["\n".join(line if owner in held else "" for line, owner in zip(lines, owners, strict=True)) for held in own]
 
 

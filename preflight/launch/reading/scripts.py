@@ -36,6 +36,7 @@ STARTS_ALL = re.compile(r"(?m)^[^#\n]*\b(srun|pdsh|clush|mpirun|mpiexec|jsrun|bl
 BATCH = re.compile(r"(?m)^#(PBS|BSUB|OAR|PJM)\s|^#\$ -")
 
 
+TARGETS_LIMIT = 200  # of one Makefile or justfile: each is a script with all lines of the others left empty
 UNKNOWNS_LIMIT = 4
 
 
@@ -64,8 +65,11 @@ def judge_scripts(bundle: Bundle, texts: Mapping[str, str], *, look_beside: bool
     """
     for name, text in texts.items():
         split = of_each_target if is_makefile(name) else of_each_recipe if is_justfile(name) else None
-        parts = split(bundle.given.get(name, ""), text) if split else []
-        for part in parts:
+        parts = split(bundle.given.get(name, ""), text, TARGETS_LIMIT + 1) if split else []
+        if parts[TARGETS_LIMIT:]:
+            why = said("not judged: what is behind its first {TARGETS_LIMIT} targets", TARGETS_LIMIT)
+            bundle.skips.append(Skip(name, 1, why, of_start=True))
+        for part in parts[:TARGETS_LIMIT]:
             _with_started(bundle, [_walk(bundle, name, part, look_beside=look_beside)], set(), look_beside=look_beside)
         if parts and any(plan.where.file == name for plan in bundle.plans):  # `clean` beside `train` is no job unread
             bundle.skips = [skip for skip in bundle.skips if skip.file != name or skip.of_start or skip.line > 1]

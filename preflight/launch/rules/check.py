@@ -32,7 +32,6 @@ from preflight.launch.rules import (
     names,
     needs,
     nodes,
-    numbering,
     order,
     ports,
     ranks,
@@ -44,7 +43,7 @@ from preflight.launch.rules import (
 from preflight.launch.rules.groups import groups
 from preflight.launch.schedulers import mpi, remote, slurm
 from preflight.launch.schedulers.granted import granted_fits
-from preflight.launch.slips import data, program, saving, shell, unfilled
+from preflight.launch.slips import data, numbering, program, saving, shell, unfilled
 from preflight.said import leaves, said
 from preflight.said.errors import UsageError
 from preflight.said.redact import without_secrets

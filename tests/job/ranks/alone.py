@@ -77,6 +77,9 @@ def rehearsed(names: list[str], lost: str) -> list[str]:
         tempfile.TemporaryDirectory() as scratch,
         instead(rank, "lacks", lambda kind, name: f"no {kind} {name}" if name else ""),
         instead(rank, "load_torch", does=lambda _records: said.append("imports torch")),
+        instead(
+            rank, "meeting_place", does=lambda: {"record": "meets", "place": os.environ["MASTER_PORT"], "error": ""}
+        ),
         instead(rank, "loaded", gives={"record": "loaded"}),
         instead(rank, "work", lambda settings, _records: said.append(f"trains {settings}")),
         instead(tempfile, "tempdir", None),

@@ -56,6 +56,6 @@ def test_every_line_is_one_of_bash(line, script):
 
 def test_each_recipe_is_a_script_with_the_variables():
     """The commands of another recipe are not in it."""
-    train, clean = of_each_recipe(TEXT, as_script(TEXT))
+    train, clean = of_each_recipe(TEXT, as_script(TEXT), 9)
     held = [[word in part for word in ("torchrun", "rm -rf", "master_addr=")] for part in (train, clean)]
     assert held == [[True, False, True], [False, True, True]]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from preflight.launch.read import read_texts
 from preflight.launch.reading.makefile import as_script, is_makefile, of_each_target
+from preflight.launch.reading.scripts import TARGETS_LIMIT
 from preflight.launch.rules.check import check_texts
 
 RECIPE = """\
@@ -67,7 +71,7 @@ second:
 def test_each_target_is_a_script_of_its_own():
     """make runs the one that it is asked for: no command waits for that of another target; as nodes they agree."""
     text = TARGETS.format(port=29500)
-    parts = of_each_target(text, as_script(text))
+    parts = of_each_target(text, as_script(text), 9)
     assert [[number for number, line in enumerate(part.split("\n"), 1) if line] for part in parts] == [
         [1, 3, 4], [1, 6], [1, 8], [1, 10]
     ]  # fmt: skip
@@ -83,3 +87,14 @@ def test_a_target_without_a_launcher_is_not_told_beside_one_that_starts_a_job():
     clean = "clean:\n\trm -rf out\n"
     assert not check_texts({"Makefile": f"train:\n\ttorchrun --nproc_per_node=4 train.py\n{clean}"})[0]
     assert [one.check for one in check_texts({"Makefile": clean})[0]] == ["launch.file_is_judged"]
+
+
+@pytest.mark.parametrize(("name", "first"), [("Makefile", ""), ("justfile", "x := 'a'\n")])
+def test_so_many_targets_are_read_and_the_rest_is_said_to_be_unread(name, first):
+    """Each is a script of its own, as long as the whole file."""
+    some = [f"r{number}:\n\ttorchrun --standalone t.py\n" for number in range(TARGETS_LIMIT)]
+    read = read_texts({name: first + "".join(some)})
+    assert (len(read.plans), read.skips) == (TARGETS_LIMIT, ())
+    read = read_texts({name: first + "".join(some) + "last:\n\ttorchrun --nnodes=0 t.py\n"})
+    assert len(read.plans) == TARGETS_LIMIT
+    assert f"its first {TARGETS_LIMIT} targets" in " ".join(skip.reason for skip in read.skips)

@@ -54,7 +54,7 @@ CAUSES = (
     ),
     Cause(
         "gpu-not-started",
-        "the driver could not start a GPU of the node (RmInitAdapter failed), so the node has fewer than it should",
+        "the driver could not start a GPU of the node (`RmInitAdapter failed`), so the node has fewer than it should",
         (r"rminitadapter failed",),
         "drain the node and reboot it; if it happens again, read the lines of the kernel log above it, update the driver and the"
         " firmware, then replace the GPU",

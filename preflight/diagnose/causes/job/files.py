@@ -106,7 +106,7 @@ CAUSES = (
             r"does not appear to support flock",
         ),
         "put the cache (HF_HOME, TRITON_CACHE_DIR, a data set's index) on a file system with locks: for NFS start rpc.statd and mount"
-        " without nolock, for Lustre mount with -o flock; or give each node a local folder",
+        " without `-o nolock`, for Lustre with `-o flock`; or give each node a local folder",
         "flock(2); tox-dev/filelock",
         weight=6,
     ),

@@ -254,7 +254,7 @@ CAUSES = (
         ),
         "put the authority's certificate into the image, and name it in REQUESTS_CA_BUNDLE and SSL_CERT_FILE; for one that has expired, renew it"
         " on the server, and look at the node's clock (`timedatectl`)",
-        "Python, ssl; psf/requests",
+        "`ssl` of Python; psf/requests",
         weight=6,
     ),
     Cause(
