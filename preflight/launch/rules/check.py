@@ -64,7 +64,7 @@ PLAN_RULES = (
     granted_fits,
     in_containers,
 )
-GROUP_RULES = (*ranks.GROUP_RULES, *numbering.GROUP_RULES, *agreement.GROUP_RULES, *addresses.GROUP_RULES)
+GROUP_RULES = (*ranks.GROUP_RULES, *agreement.GROUP_RULES, *addresses.GROUP_RULES)
 SCRIPT_RULES = (
     scripts.script_problems,
     remote.variables_go_along,

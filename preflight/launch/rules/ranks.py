@@ -402,5 +402,27 @@ PLAN_RULES = (
     rank_is_of_a_process,
     slurm_world_size,
 )
-GROUP_RULES = (ranks_are_distinct, every_rank_is_there, local_rank_is_free)
+
+
+def ranks_go_on_from_node_to_node(group: Group) -> Iterable[Finding]:
+    """A loop that numbers a node's processes from 0 gives every node the same ranks, short of the whole world."""
+    plans, sizes = group.plans, {firm(plan.world_size) for plan in group.plans}
+    is_whole = len(group.files) == 1 and len(sizes) == 1 and all(plan.is_by_hand for plan in plans)
+    is_whole = is_whole and (all(plan.loop for plan in plans) or len({plan.where for plan in plans}) == 1)
+    size = next(iter(sizes), None)
+    own = [firm(plan.local_rank) for plan in plans]
+    if not is_whole or not size or not 1 < len(plans) < size or any(plan.is_logged_in for plan in plans):
+        return
+    if own != list(range(len(plans))) or own != [firm(plan.rank) for plan in plans]:
+        return
+    rank, world = plans[0].rank, plans[0].world_size
+    message = said(
+        "RANK is 0 to {last} on every node that runs this loop, and WORLD_SIZE is {size}", len(plans) - 1, size
+    )
+    places = [held.where for held in (rank, world) if isinstance(held, Sourced)]
+    fix = f"RANK=$((NODE_RANK * {len(plans)} + LOCAL_RANK))"
+    yield warn("world_size_counts_processes", message, *places, fix=fix)
+
+
+GROUP_RULES = (ranks_go_on_from_node_to_node, ranks_are_distinct, every_rank_is_there, local_rank_is_free)
 FILES_RULES = (loops_count_their_nodes,)

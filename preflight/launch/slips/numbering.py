@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable
 
 from preflight.judge.ledger.findings import Finding, Where
-from preflight.launch.field import Sourced, Unknown, firm
-from preflight.launch.plan import LaunchFiles, fail, warn
-from preflight.launch.rules.groups import Group
+from preflight.launch.field import Sourced, Unknown
+from preflight.launch.plan import LaunchFiles, fail
 from preflight.said import said
 
 CASE = re.compile(
@@ -21,26 +20,6 @@ TABLE = re.compile(r"(?s)\bdeclare\s+-\w{0,9}A\w{0,9}\s+(?P<name>\w+)=\((?P<held
 ENTRY = re.compile(r"\[[\"']?(?P<host>[^\[\]\"'*]{1,200})[\"']?\]=[\"']?(?P<value>\d+)[\"']?(?!\S)")
 OF_A_TABLE = re.compile(r"[\"']?\$\{(?P<name>\w+)\[[^\]]*(?i:host|uname -n)[^\]]*\]\}[\"']?")
 COMMENT = re.compile(r"(?m)(?<!\S)#.*$")
-
-
-def ranks_go_on_from_node_to_node(group: Group) -> Iterable[Finding]:
-    """A loop that numbers a node's processes from 0 gives every node the same ranks, short of the whole world."""
-    plans, sizes = group.plans, {firm(plan.world_size) for plan in group.plans}
-    is_whole = len(group.files) == 1 and len(sizes) == 1 and all(plan.is_by_hand for plan in plans)
-    is_whole = is_whole and (all(plan.loop for plan in plans) or len({plan.where for plan in plans}) == 1)
-    size = next(iter(sizes), None)
-    own = [firm(plan.local_rank) for plan in plans]
-    if not is_whole or not size or not 1 < len(plans) < size or any(plan.is_logged_in for plan in plans):
-        return
-    if own != list(range(len(plans))) or own != [firm(plan.rank) for plan in plans]:
-        return
-    rank, world = plans[0].rank, plans[0].world_size
-    message = said(
-        "RANK is 0 to {last} on every node that runs this loop, and WORLD_SIZE is {size}", len(plans) - 1, size
-    )
-    places = [held.where for held in (rank, world) if isinstance(held, Sourced)]
-    fix = f"RANK=$((NODE_RANK * {len(plans)} + LOCAL_RANK))"
-    yield warn("world_size_counts_processes", message, *places, fix=fix)
 
 
 def names_have_numbers_of_their_own(files: LaunchFiles) -> Iterable[Finding]:
@@ -103,5 +82,4 @@ def _given_twice(file: str, text: str, found: re.Match[str], names: set[str]) ->
             yield fail("ranks_are_distinct", message, *where, fix=said("A {name} of its own for each host.", name))
 
 
-GROUP_RULES = (ranks_go_on_from_node_to_node,)
 FILES_RULES = (names_have_numbers_of_their_own, tables_have_numbers_of_their_own)
