@@ -53,8 +53,8 @@ TOUCHED = time.time_ns() // 10**9  # each change is written a second later than 
 class Copy:
     """A copy of the repository in which one file after the other is changed."""
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="mutation-"))
+    def __init__(self, within: Path) -> None:
+        self.folder = Path(tempfile.mkdtemp(dir=within))
         self.root = self.folder / "root"
         self.log = self.folder / "log"
         self.changed = 0
@@ -63,10 +63,6 @@ class Copy:
             if name and (ROOT / name).is_file():
                 (self.root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, self.root / name)
-
-    def remove(self) -> None:
-        """Leave nothing."""
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def write(self, path: str, text: str) -> None:
         """Let a file be this text, and newer than it has ever been."""
@@ -155,10 +151,10 @@ COPY: Copy
 MAP: Map
 
 
-def begin(map_file: Path, has_ranks: bool) -> None:
-    """What a worker has."""
+def begin(map_file: Path, has_ranks: bool, within: Path) -> None:
+    """What a worker has; its copy goes with the folder that it lies in."""
     global COPY, MAP
-    COPY, MAP = Copy(), Map.stored(map_file)
+    COPY, MAP = Copy(within), Map.stored(map_file)
     for name in PRELOADED:
         importlib.import_module(name)
     if has_ranks:
@@ -168,13 +164,22 @@ def begin(map_file: Path, has_ranks: bool) -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
+def unchanged(mutant: Mutant) -> str:
+    """What the tests of a change say of the file as it is: they must not fail, for nothing would be worth their failing."""
+    return tried(mutant, (ROOT / mutant.path).read_text())
+
+
 def outcome(mutant: Mutant) -> str:
-    """Whether a test failed with a change, none did, or the tests did not end with it in time.
+    """Whether a test failed with a change, none did, or the tests did not end with it in time."""
+    return tried(mutant, mutant.text((ROOT / mutant.path).read_text()))
+
+
+def tried(mutant: Mutant, text: str) -> str:
+    """What the tests of a change say of this text of its file.
 
     Where a change takes the chosen tests away, as a row of a table does that they are made from, none has failed.
     """
-    source = (ROOT / mutant.path).read_text()
-    COPY.write(mutant.path, mutant.text(source))
+    COPY.write(mutant.path, text)
     try:
         for stage in MAP.stages(mutant.path, mutant.lines, is_at_import=mutant.is_at_import):
             # Patient: else a machine that others use would end them, and they count as failed.
@@ -187,7 +192,7 @@ def outcome(mutant: Mutant) -> str:
                 return NOTICED
         return SURVIVES
     finally:
-        COPY.write(mutant.path, source)
+        COPY.write(mutant.path, (ROOT / mutant.path).read_text())
 
 
 def files_of(rooms: Sequence[str]) -> list[str]:
@@ -214,6 +219,7 @@ def main() -> int:
     )
     parser.add_argument("--sample", type=int, default=300, help="how many changes; 0 for all")
     parser.add_argument("--seed", type=int, default=1, help="which sample is drawn")
+    parser.add_argument("--controls", type=int, default=12, help="how many of the sample are first tried unchanged")
     parser.add_argument("--jobs", type=int, default=1, help="how many at once")
     parser.add_argument(
         "--map", type=Path, help="where it is kept which test runs which line; made where it is missing"
@@ -225,13 +231,17 @@ def main() -> int:
     todo = [mutant for mutant in sample if not mutant.why_same]
     for why, count in Counter(mutant.why_same for mutant in sample if mutant.why_same).items():
         print(f"left out: {count}, {why}")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="mutation-", ignore_cleanup_errors=True) as folder:
         map_file = words.map or Path(folder, "map.json")
         if not map_file.exists():
-            make_map(paths, map_file.absolute())
+            make_map(paths, map_file.absolute(), Path(folder))
         survivors, late, begun = [], 0, time.monotonic()
         has_ranks = any(mutant.path.startswith(tuple(PROCESSES)) for mutant in todo)
-        with ProcessPoolExecutor(words.jobs, get_context("fork"), begin, (map_file, has_ranks)) as pool:
+        with ProcessPoolExecutor(words.jobs, get_context("fork"), begin, (map_file, has_ranks, Path(folder))) as pool:
+            controls = todo[:: max(1, len(todo) // words.controls)][: words.controls] if words.controls else []
+            for mutant, found in zip(controls, pool.map(unchanged, controls), strict=True):
+                if found != SURVIVES:
+                    raise SystemExit(f"the tests fail though nothing is changed, as if they noticed {mutant}")
             for number, (mutant, found) in enumerate(zip(todo, pool.map(outcome, todo), strict=True), 1):
                 late += found == LATE
                 if found == SURVIVES:
@@ -242,8 +252,6 @@ def main() -> int:
                         f"{number} of {len(todo)}, {len(survivors)} survive, {time.monotonic() - begun:.0f} s",
                         flush=True,
                     )
-            for _ in range(words.jobs):
-                pool.submit(end_worker).result()
     made, lived = (Counter(room_of(mutant.path) for mutant in some) for some in (todo, survivors))
     for room in sorted(made):
         print(f"{room:24} {made[room]:5} changes, {lived[room]:4} survive: {1 - lived[room] / made[room]:.1%} noticed")
@@ -253,25 +261,17 @@ def main() -> int:
     return 0 if score >= WANTED else 1
 
 
-def end_worker() -> None:
-    """Let a worker's copy go."""
-    COPY.remove()
-
-
-def make_map(paths: Sequence[str], file: Path) -> None:
+def make_map(paths: Sequence[str], file: Path, within: Path) -> None:
     """Run the tests unchanged."""
-    copy, begun = Copy(), time.monotonic()
-    try:
-        every = {place for path in paths for place in tests_of(path)}
-        places = sorted(one for one in every if not any(one.startswith(f"{other}/") for other in every))
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
-        copy.pytest(places, Tracer(copy.root, paths), 3600, done=str(file))
-        if not file.exists():
-            raise SystemExit(f"the tests did not run unchanged: {copy.log.read_text()[-2000:]}")
-        made = Map.stored(file)
-        print(f"{len(made.seconds)} tests of {', '.join(places)} pass unchanged, {time.monotonic() - begun:.0f} s")
-    finally:
-        copy.remove()
+    copy, begun = Copy(within), time.monotonic()
+    every = {place for path in paths for place in tests_of(path)}
+    places = sorted(one for one in every if not any(one.startswith(f"{other}/") for other in every))
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    copy.pytest(places, Tracer(copy.root, paths), 3600, done=str(file))
+    if not file.exists():
+        raise SystemExit(f"the tests did not run unchanged: {copy.log.read_text()[-2000:]}")
+    made = Map.stored(file)
+    print(f"{len(made.seconds)} tests of {', '.join(places)} pass unchanged, {time.monotonic() - begun:.0f} s")
 
 
 if __name__ == "__main__":

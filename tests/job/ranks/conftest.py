@@ -126,12 +126,13 @@ class Ranks:
     """A process that has imported torch once; all ranks of scenarios are forks of it."""
 
     def __init__(self) -> None:
-        self.process: subprocess.Popen[str] | Fork | None = None
+        # A fork is made at once: later this process may be the rank of a job, and would hand its process group on.
+        self.process: subprocess.Popen[str] | Fork | None = Fork() if "RANKS_ARE_FORKS" in os.environ else None
 
     def play(self, workload: str, scenario: dict) -> dict:
         """What the ranks of one scenario recorded, and their exit codes."""
         if self.process is None:
-            self.process = Fork() if "RANKS_ARE_FORKS" in os.environ else started()
+            self.process = started()
         usual = {
             "started": list(range(scenario["ranks"])),
             "settings": {},
@@ -204,8 +205,8 @@ def _keep_what_is_compiled(compiled, monkeypatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def world(compiled) -> Iterator[World]:
-    """A job of one rank in this process: its collectives are real ones."""
+def world(compiled, forked_scenarios) -> Iterator[World]:
+    """A job of one rank in this process, which has made its forks by then: its collectives are real ones."""
     import torch.distributed as dist
 
     with socket.create_server(("127.0.0.1", 0)) as server:
