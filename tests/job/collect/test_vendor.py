@@ -43,6 +43,13 @@ def test_every_node_gets_the_tests_and_their_time():
     assert sessions["node2"].asked == [("vendor", wanted, 340.0)]
 
 
+def test_a_node_whose_gpus_nobody_could_read_is_asked():
+    """It is not known to be in use; its own tests say what is there."""
+    told, sessions = collect(roce().without("node2", "gpu"), vendor_tests="dcgmi")
+    assert sessions["node2"].asked
+    assert told["node2"] == ({"vendor": Asked.result}, {})
+
+
 @pytest.mark.parametrize("force", [False, True])
 def test_a_node_in_use_is_left_alone(force):
     """Unless it is forced; and it is not said to be well."""

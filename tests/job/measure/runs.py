@@ -32,6 +32,11 @@ def of_benches() -> Iterator[str]:
         "as fast as the links": {"collectives": test_bench.said(rate, left_out)},
         "slow": {"collectives": test_bench.said(0.5), "rate": lambda source: 0.4 if source == "node3" else rate},
         "asked for": {"collectives": test_bench.said(rate), "is_localizing": True},
+        "asked for, and slow": {
+            "collectives": test_bench.said(0.5),
+            "rate": lambda source: 0.4 if source == "node3" else rate,
+            "is_localizing": True,
+        },
         "full mesh": {"collectives": test_bench.said(rate), "is_full_mesh": True},
         "a rank is silent": {"collectives": lambda rank: [] if rank == 2 else test_bench.said(rate)(rank)},
         "a rank fails": {"collectives": lambda rank: [*test_bench.said(rate)(rank), *([failed] if rank == 1 else [])]},
@@ -76,7 +81,7 @@ def of_trainings() -> Iterator[str]:
         yield f"{backend} {options.launcher}: {figures(training.settings(backend, options))}"
     for failure, rate in itertools.product(("", "rank 1 on node2 stopped"), (None, 2.0)):
         end = test_training.outcome(failure, ("node2",) if failure else ())
-        end.stories[0].records[-1] |= {"gradient_bytes": 4 << 20, "samples_missing": 3}
+        end.stories[0].records[-1] |= {"gradient_bytes": 4 << 20, **({"samples_missing": 3} if failure else {})}
         told = training.summarise(test_training.JOB, end, launcher="torchrun", algbw_gbytes_per_s=rate)
         yield f"{failure} {rate}: {figures(told)}"
     for alone in ((0.1, 0.2), (0.4, 0.4), (None, 0.1)):

@@ -320,6 +320,14 @@ def test_one_rank_a_node_has_its_share_of_the_ports_and_all_of_them_as_bound(gpu
     assert f"1 of {gpus} GPUs a node use their share of the ports" in found.derivation
 
 
+def test_ranks_on_all_gpus_use_all_ports_though_they_do_not_divide():
+    """Three ports of two GPUs: one each would leave the third out."""
+    node = Node(ports(3, 400), HOPPER, 2)
+    found = expected({"a": node, "b": node}, Use(4, 2))
+    alone = expected({"a": Node(ports(1, 400), HOPPER, 2), "b": Node(ports(1, 400), HOPPER, 2)}, Use(4, 2))
+    assert found.busbw_gbytes_per_s == pytest.approx(3 * alone.busbw_gbytes_per_s)
+
+
 @pytest.mark.parametrize(("count", "gpus", "used"), [(8, 8, 1), (4, 8, 1), (32, 8, 4), (4, 2, 2)])
 def test_sendrecv_goes_over_the_ports_of_one_gpu(count, gpus, used):
     """However many ports the node has."""

@@ -88,6 +88,8 @@ def told(*words: str) -> NcclUse:
             "AllGather: 1024 Bytes -> Algo PAT proto SIMPLE channel{Lo..Hi}={0..15}",
             {"all_gather": "PAT SIMPLE"},
         ),
+        ("Reduce: 64 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..3}", {"reduce": "RING LL128"}),
+        ("Broadcast: 64 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}", {"broadcast": "RING LL"}),
         ("ReduceScatter: 64 Bytes -> Algo COLLNET_DIRECT proto LL128 channel{Lo..Hi}={0..3}", None),
     ],
 )

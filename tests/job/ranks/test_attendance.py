@@ -59,6 +59,12 @@ def test_what_no_rank_would_say_is_no_node(word):
     assert node_of(word) is None
 
 
+def test_a_link_local_address_is_one_with_its_interface():
+    """A node may have no other."""
+    linked = replace(SECOND, address="fe80::1%eth0")
+    assert node_of(json.dumps(asdict(linked))) == linked
+
+
 def test_a_preflight_that_is_not_understood_is_told_with_both_versions():
     """An older one told less of itself; a stranger's words are passed over, and another version's good ones taken."""
     first = replace(FIRST, version="0.2.0")

@@ -22,6 +22,16 @@ def test_a_whole_rehearsal_has_no_cause_and_all_is_judged():
     assert [(each.node, each.line, each.code) for each in found.scripts] == [("node1", 4, 0), ("node2", 4, 0)]
 
 
+def test_the_report_keeps_what_a_rank_takes_of_its_network_and_leaves_the_rest():
+    """NCCL's, Gloo's and UCX's own variables, not everything that somebody exported."""
+    given = {"GLOO_SOCKET_IFNAME": "eth0", "UCX_TLS": "tcp", "API_TOKEN": "secret"}
+    ranks = [rank(number, f"node{number + 1}", variables=given) for number in range(2)]
+    found = of(*(node(one.node, one, words=torchrun(one.rank)) for one in ranks))
+    assert "secret" not in str(found)
+    kept = found.ranks[0].variables
+    assert {name: kept[name] for name in given if name in kept} == {"GLOO_SOCKET_IFNAME": "eth0", "UCX_TLS": "tcp"}
+
+
 def test_what_follows_from_a_script_that_stopped_is_no_cause_of_its_own():
     """The other rank waits, and that is not judged."""
     waits = node("node1", rank(0, "node1", stage="rendezvous"), code=None, words=torchrun(0))

@@ -46,6 +46,12 @@ def test_worlds_of_one_are_named():
     assert "2 ranks on node[1-2], each in a world of one" in message(*nodes)[0]
 
 
+def test_a_world_of_one_on_the_only_node_is_what_was_asked_for():
+    """Nobody else is to come."""
+    only = cast("torchrun --nnodes=1 --nproc_per_node=1 train.py\n", nodes=("node1",))
+    assert list(judged(story(node("node1", rank(0, "node1", world=1))), only)) == []
+
+
 def test_a_process_that_nothing_numbers_is_named():
     """By accelerate, or because nobody exported RANK."""
     lost = [node(name, rank(0, name, names=())) for name in ("node1", "node2")]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from preflight.job.ranks.rank.records import Records
-from preflight.job.ranks.training.checkpoint import Checkpoint, check_resuming
+from preflight.job.ranks.training.checkpoint import Checkpoint, Synced, check_resuming
 from preflight.job.ranks.training.model import build_model
 from preflight.job.ranks.training.trainee import Trainee
 
@@ -32,3 +32,15 @@ def test_training_goes_on_from_a_checkpoint_to_the_same_losses(data, tmp_path, f
     else:
         assert found == {"checkpoint_error": "", "resume_error": 0.0}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_synced_is_in_the_file_for_others_to_read(tmp_path):
+    """What the program itself still holds back is no part of a checkpoint."""
+    moved = []
+    with open(tmp_path / "kept", "wb", buffering=1 << 20) as file:
+        synced = Synced(file, lambda: moved.append(1))
+        assert synced.write(b"12345") == 5
+        assert (tmp_path / "kept").read_bytes() == b""
+        synced.sync()
+        assert (tmp_path / "kept").read_bytes() == b"12345"
+    assert moved == [1]

@@ -33,6 +33,13 @@ def test_the_first_step_does_not_count(data):
     assert told["memory_peak_bytes"] > 1 << 20
 
 
+def test_the_rate_of_the_job_is_that_of_its_slowest_ranks_without_the_first_step(data):
+    """Which would be a hundredth of it."""
+    kept = Kept()
+    report_job([Step(5.0, 90.0, 1.0, True), Step(4.0, 0.2, 0.1, True)], begin=0, data=data, records=kept, figures={})
+    assert kept.all[0]["tokens_per_s"] == pytest.approx(data.shape.batch * data.shape.length / 0.2)
+
+
 def test_losses_end_where_they_are_no_numbers(data):
     """The rank that began it is told by itself; the curve holds what came before."""
     kept = Kept()
