@@ -15,6 +15,7 @@ from preflight.diagnose.causes.collectives.nccl import WARNED
 from preflight.diagnose.ends.stages import PATTERNS as STAGES
 from preflight.diagnose.ends.stages import Stage, Ways
 from preflight.diagnose.facts import PATTERNS, Facts
+from preflight.diagnose.forms.objects import described
 from preflight.diagnose.forms.records import spoken
 from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.hanging.dumps import Dumps
@@ -52,8 +53,6 @@ COLOURS = re.compile(ANSI.pattern.encode())
 # What torch only warns of when it looks for GPUs; that there is none is said later, and less clearly.
 OF_DRIVERS = ("driver-library-mismatch", "driver-too-old", "fabric-manager", "cuda-init-failed")
 LOOKS_FOR_GPUS = re.compile(r"warning: .*(?:cuda initialization:|can't initialize nvml)")
-# Causes that the name of a file or folder shows; where code that compiles meets them, its cache is meant.
-OF_FILES = frozenset(("nfs-not-responding", "stale-file", "file-missing", "shared-index-race", "disk-error"))
 MISCALLED = re.compile(
     r"missing \d+ required positional"
 )  # of a library's function it tells of versions, of the program's of itself
@@ -65,7 +64,7 @@ OVER = frozenset(("rank-failed-elsewhere", "usage-error", *LIMITS, "preempted", 
 OFTEN = 64  # after this many lines with the same words and no cause, further ones are skipped
 VERY_OFTEN = 4096  # the same where they show a cause: by then most ranks have printed it
 MOST_SHAPES = 50_000
-COMPILE_CACHE = next(cause for cause in CAUSES if cause.name == "compile-cache")
+NAMED = {cause.name: cause for cause in CAUSES}
 POSITION = {cause.name: number for number, cause in enumerate(CAUSES)}
 NEVER: tuple[int, tuple[str, ...]] = (0, ())
 REPEATED = frozenset(("channel", "ring"))  # of which a few stand for all
@@ -134,7 +133,7 @@ class Gatherer:
         step = self.ways.step
         self.shapes.clear()
         known, table = self.shapes, WORDS
-        for number, printed in self.dumps.watched(name, spoken(lines)):
+        for number, printed in self.dumps.watched(name, spoken(described(lines))):
             count += 1
             keep_last((number, printed))
             # The letter that ends a colour would be a part of the next word.
@@ -207,8 +206,8 @@ class Gatherer:
             found = []
         cut = len(text) - len(line.text)  # the length of its prefixes
         found = [(cause, match) for cause, match in found if not is_ignored(line.text[: max(0, match.start() - cut)])]
-        if found and self.tracebacks.compiles(stream):
-            found = [(COMPILE_CACHE if cause.name in OF_FILES else cause, match) for cause, match in found]
+        if self.tracebacks.open:
+            found = [(NAMED[self.tracebacks.cause_within(stream, cause.name)], match) for cause, match in found]
         if found and MISCALLED.search(lowered) and self.tracebacks.is_of_program(stream):
             found = [pair for pair in found if pair[0].name != "import-failed"]
         for cause_name in passed:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from preflight.diagnose.causes.frames import Within, told
 from preflight.diagnose.found import Evidence
 from preflight.diagnose.prefix import Line
 
@@ -15,7 +16,6 @@ LONGEST = 400  # lines of one traceback
 MOST = 200
 CODE = re.compile(r" {4}|\s*File \"|Traceback \(")  # lines of a traceback but the last
 FRAME = re.compile(r'\s*File "([^"]{1,300})", line (\d+)(?:, in (\S+))?')
-COMPILERS = re.compile(r"flashinfer/jit|/triton/|torch/_inductor|torch/utils/(?:cpp_extension|_triton)|deep_gemm/jit")
 # What Python calls as a process ends: an exception in it is printed, and ends nothing.
 AT_THE_END = frozenset(["_run_finalizers", "_exit_function", "__del__", "_run_exitfuncs"])
 # Frames of a web server, which catches whatever a request meets: others are answered after it.
@@ -99,7 +99,7 @@ class Open:
     lines: int = 0
     follows_frame: bool = False  # whether the line before named a place in a file: its statement comes
     is_at_the_end: bool = False
-    compiles: bool = False  # whether a frame is of what compiles code and keeps it in a cache
+    within: frozenset[Within] = frozenset()  # what its frames say of its last line
     is_of_thread: bool = False
     is_of_request: bool = False
     follows: bool = False
@@ -165,10 +165,11 @@ class Tracebacks:
             if one.process and one.evidence.file == file and (file, one.kind, one.at) in caught
         }
 
-    def compiles(self, stream: str) -> bool:
-        """Whether the traceback that is being printed leads through a compiler of kernels or its cache."""
+    def cause_within(self, stream: str, name: str) -> str:
+        """The cause that a line shows which shows this one by its words alone, for the frames that led to it."""
         traceback = self.open.get(stream)
-        return traceback is not None and traceback.compiles
+        rows = traceback.within if traceback is not None else ()
+        return next((row.cause for row in rows if name in row.instead_of), name)
 
     def is_of_program(self, stream: str) -> bool:
         """Whether the innermost frame of the traceback that is being printed is the program's own."""
@@ -199,7 +200,7 @@ class Tracebacks:
             traceback.is_of_thread = traceback.is_of_thread or frame[3] == THREAD
             is_idle = frame[3] in AT_THE_END or (traceback.is_of_thread and frame[3] == CLOSED)
             traceback.is_at_the_end = traceback.is_at_the_end or is_idle
-            traceback.compiles = traceback.compiles or COMPILERS.search(frame[1]) is not None
+            traceback.within |= told(frame[1], frame[3])
             traceback.is_of_request = traceback.is_of_request or REQUEST.search(frame[1]) is not None
             if not any(part in frame[1] for part in LIBRARY):
                 traceback.own = traceback.last

@@ -102,6 +102,8 @@ def _folded(diagnosis: Diagnosis, language: Language) -> Iterator[str]:
     yield language.say("followed from it:" if diagnosis.causes else "what is known:")
     for finding in diagnosis.consequences[:MOST_FOLDED]:
         yield _one_line(finding, language)
+        if not diagnosis.causes:  # nothing better is known
+            yield f"      {language.say(finding.cause.meaning)}"
         if finding.detail:
             yield f"      {printable(without_secrets(language.say(finding.detail)))}"
     if len(diagnosis.consequences) > MOST_FOLDED:

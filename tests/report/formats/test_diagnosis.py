@@ -27,6 +27,8 @@ def test_an_unknown_cause_is_said_with_what_to_gather():
     """And a log without a failure with neither."""
     assert diagnosis_text(diagnose(LINES[:1])).startswith("cause: unknown")
     assert "to find out more:" in diagnosis_text(diagnose(LINES[:1]))
+    closed = diagnose(["torch.distributed.elastic.rendezvous.api.RendezvousClosedError"])
+    assert f"\n      {closed.consequences[0].cause.meaning}\n" in diagnosis_text(closed)
     assert diagnosis_text(diagnose(["all is well"])).startswith("no failure found")
 
 

@@ -39,6 +39,14 @@ CAUSES = (
         ),
     ),
     Cause(
+        "checkpoint-loads-onto-one-gpu",
+        "torch.load puts the tensors of a checkpoint back onto the GPU that wrote them: the ranks of a node meet on one GPU, or it is not there",
+        (r"attempting to deserialize object on cuda device \d+",),
+        "torch.load(path, map_location='cpu'), or map_location=f'cuda:{local_rank}', on every rank",
+        "pytorch/pytorch, torch.serialization",
+        weight=6,
+    ),
+    Cause(
         "gpu-fell-off-the-bus",
         "a GPU fell off the PCIe bus (Xid 79): hardware, power or a PCIe error",
         (

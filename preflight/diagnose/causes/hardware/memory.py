@@ -15,7 +15,7 @@ CAUSES = (
             r"invoked oom-killer",
             r"oom_kill event",
             r"oom-kill event",
-            r"\boomkilled\b",
+            r"\boomkilled\b(?!\W+false)",
             r"(?:srun: error: (?P<node>[\w.-]+): )?tasks? [\d,-]+: out of memory",
             r"oom_kill_process",
             r"killed by the oom killer",
@@ -65,6 +65,19 @@ CAUSES = (
         "pytorch/pytorch#973",
         check="kernel.memory_is_the_same_on_every_node",
         weight=4,
+    ),
+    Cause(
+        "host-memory-not-pinned",
+        "the node's memory could not be locked for copies to the GPU (pin_memory): no memory of a GPU is full",
+        (
+            r"failed to cuda host alloc \d+ bytes",
+            r"out of memory && cudahost(?:alloc|register)",
+        ),
+        "look at `free -g` and at the memory limit of the container or job; then fewer data loader workers, a smaller prefetch_factor,"
+        " or pin_memory=False; what ZeRO offloads is pinned too",
+        "CUDA runtime, cudaHostAlloc; NVIDIA/nccl, src/include/alloc.h; pytorch/pytorch, torch/utils/data/_utils/pin_memory.py",
+        check="kernel.memory_is_the_same_on_every_node",
+        weight=6,
     ),
     Cause(
         "static-tls-full",
