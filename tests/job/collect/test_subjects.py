@@ -44,6 +44,8 @@ def test_every_subject_of_this_machine_comes():
     assert abs(node.clock.offset_seconds) < 1
     assert node.variable("NCCL_DEBUG") == "INFO"
     assert set(COLLECTORS) <= set(node.subjects)
+    assert node.kernel.settings["vm.swappiness"].isdecimal()
+    assert node.missing["peers"] == Missing("one node, and no MASTER_ADDR: there was nothing to ask", "absent")
     assert not any("malformed" in missing.missing for missing in node.missing.values())
 
 

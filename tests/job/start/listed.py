@@ -135,6 +135,7 @@ LEFT: dict[str, dict[str, Any]] = {
     "silent": {"stage": "running", "exit": "stopped"},
     "late": {"stage": "import", "exit": "time limit", "kept_waiting": True},
     "apart": {"stage": "communicator", "exit": "1", "error": "RuntimeError: connect: Network is unreachable"},
+    "aborted in a shell": {"stage": "running", "exit": "134", "log": "Watchdog caught collective operation timeout\n"},
     "aborted": {"stage": "running", "exit": "-6", "log": "Watchdog caught collective operation timeout\n"},
 }
 

@@ -39,6 +39,12 @@ def test_an_id_that_each_node_draws_is_named():
     assert "$RANDOM" in cause.fix
 
 
+def test_the_options_of_a_launcher_that_python_runs_as_a_file_are_its_own():
+    """Its name ends as a program's does."""
+    words = ("python", "/opt/torch/distributed/run.py", "--nnodes=2", "train.py", "--nnodes=9")
+    assert options(words) == {"nnodes": "2"}
+
+
 def test_options_are_read_in_both_spellings():
     """Up to the program, whose own options are none of the launcher's."""
     words = ("python", "torchrun", "--nproc-per-node", "2", "--rdzv_id=3", "--standalone", "train.py", "--nnodes=9")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from preflight.job.measure.rehearsal.ranks import judged
 from tests.job.measure.rehearsal.stories import cast, node, rank, story
 
@@ -59,6 +61,15 @@ def test_a_process_that_nothing_numbers_is_named():
     held = {"ACCELERATE_MIXED_PRECISION": "no"}
     alone = [node(name, rank(0, name, names=(), variables=held)) for name in ("node1", "node2")]
     assert "accelerate started it as one process" in message(*alone)[0]
+
+
+@pytest.mark.parametrize(("code", "lines"), [(None, {3, 2}), (1, {2})])
+def test_a_script_that_still_runs_is_shown_with_what_it_started_elsewhere(code, lines):
+    """It may wait for the rank that a login behind it should have brought; one that has ended waits for nothing."""
+    text = "#!/bin/bash\nwait_for_it\nssh node2 torchrun --nnodes=2 --node_rank=1 train.py &\nwait\n"
+    waits = node("node1", rank(0, "node1", stage="rendezvous"), code=code, lines=((2, 0),))
+    (cause,) = judged(story(waits, node("node2", code=code, lines=((2, 0),))), cast(text))
+    assert {line for _, line in cause.where} == lines
 
 
 def test_another_number_of_ranks_than_the_files_promise_is_named():
