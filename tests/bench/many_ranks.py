@@ -23,7 +23,7 @@ from preflight.job.ranks.bench.settings import MIB
 from preflight.job.start.outcome import Outcome, RankStory, conclude
 from preflight.job.start.run import GRACE_SECONDS, LOOK_SECONDS, Watch
 from preflight.launch.job import Job, Placement
-from tests.job.ranks.conftest import HERE, environment, sent
+from tests.job.ranks.conftest import HERE, environment, whole_scenario
 from tests.job.ranks.test_limits import TENTH
 
 RANKS, RANKS_PER_NODE, STOPPED_RANK = 64, 8, 37
@@ -111,12 +111,12 @@ def played(workload: str, settings: dict[str, Any], plants: dict[str, str]) -> O
     job = job_of(workload, settings)
     watch = Watch(job, {placement.rank: RankStory(placement) for placement in job.placements})
     name, begun, ends = f"preflight-test-{uuid.uuid4().hex}", time.monotonic(), time.monotonic() + LONGEST_SECONDS
-    scenario = {"ranks": RANKS, "started": list(range(RANKS)), "settings": settings, "plants": plants}
-    with sent(workload) as program, socket.socket(socket.AF_UNIX) as listener:
+    scenario = {"ranks": RANKS, "settings": settings, "plants": plants}
+    with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("\0" + name)
         listener.listen(RANKS)
         ranks = subprocess.Popen(
-            [sys.executable, HERE / "forked_ranks.py", program.name],
+            [sys.executable, HERE / "forked_ranks.py"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,  # c10d's own words about ranks that are gone
@@ -124,9 +124,12 @@ def played(workload: str, settings: dict[str, Any], plants: dict[str, str]) -> O
             start_new_session=True,
         )
         try:
-            ranks.stdin.write(json.dumps({workload: scenario}).encode())  # type: ignore[union-attr]
+            line = json.dumps(whole_scenario(workload, scenario)) + "\n"
+            ranks.stdin.write(line.encode())  # type: ignore[union-attr]
             ranks.stdin.close()  # type: ignore[union-attr]
             for told in lines_of(listener, ends):
+                if ranks.poll() is not None and told is None:
+                    raise SystemExit(f"{workload}: the ranks' process ended with {ranks.returncode} before they did")
                 if told is not None:
                     rank, record = told
                     watch.take({"record": {"rank": rank, **record}}, job.placements[rank].node)

@@ -122,6 +122,22 @@ class Fork:
         return 0
 
 
+def whole_scenario(workload: str, scenario: dict) -> dict:
+    """A scenario as `forked_ranks` plays it, with its program and all that it leaves open."""
+    usual = {
+        "started": list(range(scenario["ranks"])),
+        "settings": {},
+        "plants": {},
+        "variables": {},
+        "has_node": False,
+    }
+    program = script_of(workload).decode()
+    for old, new in scenario.get("changed", ()):
+        assert repr(old)[1:-1] in program, old
+        program = program.replace(repr(old)[1:-1], repr(new)[1:-1])
+    return {**usual, "program": program, "cuda": str(HERE.parents[1] / "cuda"), **scenario}
+
+
 class Ranks:
     """A process that has imported torch once; all ranks of scenarios are forks of it."""
 
@@ -133,19 +149,7 @@ class Ranks:
         """What the ranks of one scenario recorded, and their exit codes."""
         if self.process is None:
             self.process = started()
-        usual = {
-            "started": list(range(scenario["ranks"])),
-            "settings": {},
-            "plants": {},
-            "variables": {},
-            "has_node": False,
-        }
-        program = script_of(workload).decode()
-        for old, new in scenario.get("changed", ()):
-            assert repr(old)[1:-1] in program, old
-            program = program.replace(repr(old)[1:-1], repr(new)[1:-1])
-        text = {"program": program, "cuda": str(HERE.parents[1] / "cuda")}
-        self.process.stdin.write(json.dumps({**usual, **text, **scenario}) + "\n")
+        self.process.stdin.write(json.dumps(whole_scenario(workload, scenario)) + "\n")
         self.process.stdin.flush()
         told = self.process.stdout.readline()
         assert told, f"no scenario can be played: {self.process.wait(timeout=10)}"
