@@ -83,6 +83,7 @@ def scenarios(folder: str) -> dict[str, dict[str, dict]]:
             "processor": {"ranks": 1, "settings": {"seconds": 0.05}},
             "GPUs": on_gpus(2, GPU),
             "other ordinals": on_gpus(2, GPU, variables={"CUDA_VISIBLE_DEVICES": "1,0"}),
+            "by UUID": on_gpus(2, GPU, variables={"CUDA_VISIBLE_DEVICES": "GPU-00000001,GPU-00000000"}),
             "a GPU of its own alone": on_gpus(1, GPU, described={"gpus": 1}, variables=OWN),
             "a kernel that fails": on_gpus(2, GPU, described={**CUDA, "failing": [1]}),
             "slowed down": on_gpus(1, GPU, described={**CUDA, "reasons": {"0": 72}, "pcie": {"0": 4}}),
