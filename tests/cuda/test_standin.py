@@ -76,6 +76,7 @@ def two(
         "NCCL_DEBUG": "INFO",
         "NCCL_DEBUG_SUBSYS": "INIT,NET,TUNING",
         "OMP_NUM_THREADS": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),  # else it stands in /tmp when the test is over
         **variables,
     }
     started = []

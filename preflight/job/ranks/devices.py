@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from preflight.job.ranks.bench.cores import a_turn, cores_by, cores_near
 from preflight.job.ranks.bench.sensors import Sensors
+from preflight.job.ranks.rank.device import name_of, own_device
 from preflight.job.ranks.rank.life import live
 from preflight.job.ranks.rank.records import Records
 
@@ -164,7 +165,7 @@ def measured(device: torch.device, figures: tuple[str, ...], *, seconds: float) 
     """
     import torch
 
-    record: dict[str, Any] = {"record": "device", "device": str(device)}
+    record: dict[str, Any] = {"record": "device", "device": name_of(device)}
     record["model"] = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     short = without_room(device)
     if short:
@@ -182,12 +183,9 @@ def work(given: dict[str, Any], records: Records) -> None:
     """Every figure asked for, one after the other."""
     settings = Settings(**given)
     records.stage("import")
-    import torch
+    import torch  # noqa: F401 - it may take long: the stage says so
 
-    device = torch.device("cpu")
-    if settings.device == "cuda":
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        torch.cuda.set_device(device)
+    device = own_device("nccl" if settings.device == "cuda" else "gloo")
     records.stage("running")
     records.send(measured(device, tuple(settings.figures), seconds=settings.seconds))
 

@@ -68,10 +68,24 @@ def visible(count):
         return list(range(count))
     found = []
     for word in text.split(","):
-        if not word.strip().isdecimal() or int(word) >= count:
+        number = number_of(word.strip(), count)
+        if number is None or number in found:
             break
-        found.append(int(word))
+        found.append(number)
     return found
+
+
+def uuid_of(number):
+    """As torch prints it."""
+    return f"{number:08d}-0000-0000-0000-{number:012d}"
+
+
+def number_of(word, count):
+    """The GPU that an index means, or the beginning of a UUID; None where it is none or means several."""
+    if word.isdecimal():
+        return int(word) if int(word) < count else None
+    meant = [number for number in range(count) if word != "GPU-" and f"GPU-{uuid_of(number)}".startswith(word)]
+    return meant[0] if word.startswith("GPU-") and len(meant) == 1 else None
 
 
 def put_under(torch, description):
@@ -168,7 +182,7 @@ def put_under(torch, description):
         multi_processor_count = 132
 
         def __init__(self, device):
-            self.uuid = f"00000000-0000-0000-0000-{seen[checked(device)]:012d}"
+            self.uuid = uuid_of(seen[checked(device)])
             self.pci_domain_id, self.pci_bus_id, self.pci_device_id = 0, 16 + seen[checked(device)], 0
 
     cuda.is_available = lambda: bool(seen)

@@ -52,7 +52,11 @@ def started_by_variables(workload: str, *, ranks: int, settings: dict) -> dict[i
     name = f"preflight-test-{uuid.uuid4().hex}"
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with sent(workload) as program, socket.socket(socket.AF_UNIX) as listener:
+    with (
+        sent(workload) as program,
+        tempfile.TemporaryDirectory() as compiled,  # this may run before any test has its folder for it
+        socket.socket(socket.AF_UNIX) as listener,
+    ):
         listener.bind("\0" + name)
         listener.listen(ranks)
         listener.settimeout(30)
@@ -60,6 +64,7 @@ def started_by_variables(workload: str, *, ranks: int, settings: dict) -> dict[i
             "WORLD_SIZE": str(ranks),
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(port),
+            "TORCHINDUCTOR_CACHE_DIR": compiled,
             "PREFLIGHT_RECORDS": name,
             "PREFLIGHT_SETTINGS": json.dumps(settings),
         }

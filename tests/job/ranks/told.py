@@ -47,6 +47,7 @@ dist.all_reduce = all_reduce
 """
 CUDA = {"gpus": 4, "wait_seconds": 20, "slow": {"1": 0.5}}
 GPU = {"seconds": 0.3, "device": "cuda"}
+OWN = {"PREFLIGHT_OWN_GPUS": "1", "LOCAL_RANK": "2"}  # as the third task of a node has it, which sees no other GPU
 NCCL = {"backend": "nccl", "wait_seconds": 20}
 
 
@@ -82,6 +83,8 @@ def scenarios(folder: str) -> dict[str, dict[str, dict]]:
             "processor": {"ranks": 1, "settings": {"seconds": 0.05}},
             "GPUs": on_gpus(2, GPU),
             "other ordinals": on_gpus(2, GPU, variables={"CUDA_VISIBLE_DEVICES": "1,0"}),
+            "by UUID": on_gpus(2, GPU, variables={"CUDA_VISIBLE_DEVICES": "GPU-00000001,GPU-00000000"}),
+            "a GPU of its own alone": on_gpus(1, GPU, described={"gpus": 1}, variables=OWN),
             "a kernel that fails": on_gpus(2, GPU, described={**CUDA, "failing": [1]}),
             "slowed down": on_gpus(1, GPU, described={**CUDA, "reasons": {"0": 72}, "pcie": {"0": 4}}),
             "no room": on_gpus(1, GPU, described={**CUDA, "free_bytes": 1 << 30}),
