@@ -244,6 +244,12 @@ class Hostfile:
     file: str
     hosts: tuple[HostLine, ...]
 
+    @property
+    def where(self) -> Where:
+        """Where it begins: in the script that writes it, if one does."""
+        file = self.hosts[0].where.file if self.hosts else self.file
+        return Where(file, 1 if file == self.file else self.hosts[0].where.line)
+
 
 BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 

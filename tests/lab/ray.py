@@ -107,7 +107,7 @@ class RayLab:
 
     def await_nodes(self, count: int) -> None:
         """Wait until Ray counts so many nodes."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + max(60, 30 * count)
         while (found := self.head.run([sys.executable, "-c", COUNT]).stdout.strip()) != str(count):
             if time.monotonic() > end:
                 raise LabError(f"Ray counts {found or 'no'} nodes, wanted {count}")

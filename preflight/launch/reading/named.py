@@ -9,9 +9,10 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from preflight.judge.ledger.findings import Where
 from preflight.launch.commands import Context
 from preflight.launch.field import Field, value_of, words
-from preflight.launch.launchers.deepspeed.hostfile import read_hostfile
+from preflight.launch.launchers.deepspeed.hostfile import hostfile_of, read_hostfile
 from preflight.launch.launchers.llamafactory import LLAMAFACTORY
 from preflight.launch.launchers.mpirun.command import MPIRUN
 from preflight.launch.plan import Hostfile, Plan
@@ -20,6 +21,7 @@ from preflight.launch.reading.bundle import Bundle, beside, read_file, resolved
 from preflight.launch.reading.files import UNKNOWN_KIND, take, take_asked
 from preflight.launch.text.marks import clean
 from preflight.launch.text.shell import Command
+from preflight.launch.text.statements import Read
 from preflight.said.errors import UsageError
 
 
@@ -56,14 +58,20 @@ NAMING = (
 )
 
 
-def named_files(bundle: Bundle, context: Context, commands: list[Command], name: str, *, look_beside: bool) -> None:
-    """Read the --config_file and --hostfile of a script's commands where they can be found."""
+def named_files(bundle: Bundle, context: Context, read: Read, name: str, *, look_beside: bool) -> None:
+    """Read the --config_file and --hostfile of a script's commands where they are found, or the script writes them."""
     configs: dict[str, dict[str, Field[Any]]] = {}
     hostfiles: dict[str, Hostfile] = {}
-    for command in commands:
+    for command in read.commands:
         names = {word.plain.rpartition("/")[2] for word in command.words}
         letters = LETTERS if names & TAKES_LETTERS else ()
         for path in _values_of(command, (*NAMING, *letters)):
+            written = read.files.known(path) if path in _values_of(command, (*NAMING_HOSTS, *letters)) else None
+            if written is not None:
+                lines = [(text, Where(name, line)) for text, line in written.lines]
+                hostfiles[path], bundle.hostfile_problems[path] = hostfile_of(lines, path)
+                bundle.hostfiles[path] = hostfiles[path]
+                continue
             found = resolved(bundle, name, path)
             if found is None and look_beside and beside(bundle, name, path, look_beside=True) is not None:
                 found = resolved(bundle, name, path)

@@ -170,7 +170,7 @@ def _judged(bundle: Bundle, walks: Sequence[Walked], *, has_started: bool, look_
     unknowns: dict[str, int] = {}
     for walk in walks:
         context = Context(walk.read.marks, walk.slurm)
-        named_files(bundle, context, walk.read.commands, name, look_beside=look_beside)
+        named_files(bundle, context, walk.read, name, look_beside=look_beside)
         find_programs(bundle, name, walk.read.commands, look_beside=look_beside)
         found, reasons = _plans_of(bundle, context, walk, look_beside=look_beside)
         bundle.problems.extend(context.problems)

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Container, Iterable, Mapping
 
-from preflight.judge.ledger.findings import Finding, Where
+from preflight.judge.ledger.findings import Finding
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.deepspeed.hostfile import address_is_of_the_first
 from preflight.launch.launchers.mpirun import command as mpirun
@@ -139,7 +139,7 @@ def rank_0_is_on_the_first_host(files: LaunchFiles) -> Iterable[Finding]:
                 yield from address_is_of_the_first(plan, hosts, f"-{name}", plan.where)
             elif name in HOSTFILES and hostfile is not None:
                 hosts = [host.name for host in hostfile.hosts]
-                yield from address_is_of_the_first(plan, hosts, hostfile.file, Where(hostfile.file, 1))
+                yield from address_is_of_the_first(plan, hosts, hostfile.file, hostfile.where)
 
 
 def processes_are_started(plan: Plan) -> Iterable[Finding]:

@@ -25,6 +25,7 @@ from preflight.launch.text.shell import (
     is_container,
 )
 from preflight.launch.text.syntax import source
+from preflight.launch.text.written import named
 
 # They hand a text to a shell: on another node, in a window, for every line of a list.
 HANDS_ON = REMOTE | {
@@ -133,6 +134,8 @@ def execute(
     """A builtin changes the walk, a function of the script is walked, any other command is noted."""
     name = words[0].plain
     rest = [word.text for word in words[1:]]
+    if name not in script.functions and not REMOTE & set(script.outer):
+        script.files.hear(name, rest, line, surely=not script.conditions)
     if name in ("source", ".") and rest and named(plain(rest[0])) not in script.written:
         sourced(script, plain(rest[0]), line)
     elif name == "let":
@@ -214,6 +217,7 @@ def sourced(script: Script, path: str, line: int) -> None:
             script.handlers,
             [],
             script.functions,
+            files=script.files,
             nesting=script.nesting + 1,
             steps=script.steps,
             unread=script.unread,
@@ -410,11 +414,6 @@ def starts(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigne
     return True
 
 
-def named(path: str) -> str:
-    """A path as it is remembered."""
-    return path.removeprefix("./")
-
-
 def detaches(words: tuple[Word, ...]) -> bool:
     """Whether a command that hands a text on comes back before what the text starts has ended."""
     names = {word.plain for word in words}
@@ -434,14 +433,14 @@ def document(script: Script, node: Any) -> Inner | None:
     return None
 
 
-def target(script: Script, node: Any) -> str:
-    """The file that a command writes to, "" where it writes none that is known."""
+def target(script: Script, node: Any, signs: Sequence[str] = (">", ">|", "&>")) -> str:
+    """The file that a command writes to by one of these signs, "" where it writes none that is known."""
     for child in node.named_children:
         if child.type == "heredoc_redirect":
-            found = target(script, child)
+            found = target(script, child, signs)
             if found:
                 return found
-        if child.type == "file_redirect" and any(part.type in (">", ">|", "&>") for part in child.children):
+        if child.type == "file_redirect" and any(part.type in signs for part in child.children):
             text = script.scope.text(child.named_children[-1])
             return plain(text) if is_known(text) else ""
     return ""

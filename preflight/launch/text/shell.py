@@ -12,6 +12,7 @@ from preflight.launch.text.expansion import Assigned, Scope
 from preflight.launch.text.grammar import parse
 from preflight.launch.text.marks import is_known, plain, without_lines
 from preflight.launch.text.syntax import source
+from preflight.launch.text.written import Files
 
 NESTING_LIMIT = 5
 WALK_LIMIT = 120
@@ -110,6 +111,7 @@ class Script:
     in_background: bool = False
     # Scripts that this one writes into files, by name; those that it hands to sbatch.
     written: dict[str, Inner] = field(default_factory=dict)
+    files: Files = field(default_factory=Files)  # what it writes into files, as far as its text tells
     is_function: bool = False
     outside: dict[str, Assigned | None] = field(default_factory=dict)  # what a function's own variables hide
     batches: list[Inner] = field(default_factory=list)
@@ -119,7 +121,10 @@ class Script:
     def run(self, node: Any, depth: int = 0) -> None:
         """Walk one node and what is below it."""
         self.steps[0] += 1
-        if self.ended or depth > WALK_LIMIT or self.steps[0] > STEPS_LIMIT or len(self.commands) > COMMANDS_LIMIT:
+        if depth > WALK_LIMIT or self.steps[0] > STEPS_LIMIT or len(self.commands) > COMMANDS_LIMIT:
+            self.files.forget()
+            return
+        if self.ended:
             return
         handler = self.handlers.get(node.type)
         if handler is not None:

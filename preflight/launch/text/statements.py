@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from preflight.launch.text.execute import calculate, command, document, is_background, named, target
+from preflight.launch.text.execute import calculate, command, document, is_background, target
 from preflight.launch.text.expansion import Assigned, Scope
 from preflight.launch.text.grammar import Reading, filled, parse, read
 from preflight.launch.text.marks import Marks, is_firm, plain
-from preflight.launch.text.shell import SHELLS, Command, Handler, Inner, Script, Start
+from preflight.launch.text.shell import REMOTE, SHELLS, Command, Handler, Inner, Script, Start
 from preflight.launch.text.syntax import source
+from preflight.launch.text.written import Files, Written, named
 from preflight.said import said
 from preflight.said.errors import UsageError
 
@@ -125,10 +126,11 @@ def _for(script: Script, node: Any, depth: int) -> None:
         values = _turns(script, node)
     else:
         names = [source(variable)]
-    if not values or len(values) > LOOP_LIMIT or not all(map(is_firm, values)):
+    are_known = bool(values) and len(values) <= LOOP_LIMIT and all(map(is_firm, values))
+    if not are_known:
         values = [script.scope.marks.unknown(f"${names[0]} of a loop" if names else "loop", script.scope.line(node))]
     before, script.loop = script.loop, "for"
-    with _turning(script.scope):
+    with _turning(script.scope), script.files.in_unknown_turns(holds=not are_known):
         for value in values:
             for name in names:
                 script.scope.assign(name, [value], script.scope.line(node), exported=False)
@@ -179,7 +181,7 @@ def _while(script: Script, node: Any, depth: int) -> None:
     path, script.stdin = script.stdin, ""
     read = READS_LINE.fullmatch(source(test).rstrip(";\n "))
     lines = _lines(script, path) if read else []
-    with _turning(script.scope):
+    with _turning(script.scope), script.files.in_unknown_turns(holds=not lines):
         for line in lines:
             script.scope.assign(read[1] if read else "", [line], script.scope.line(node), exported=False)
             for child in body:
@@ -195,7 +197,8 @@ def _while(script: Script, node: Any, depth: int) -> None:
 
 def _lines(script: Script, path: str) -> list[str]:
     """The lines that a loop reads from a file: none where it is not given, or some of them may be skipped."""
-    text = script.load(plain(path)) if path and is_firm(path) else None
+    known = script.scope.load if path and is_firm(path) else None
+    text = known(plain(path)) if known is not None else None
     lines = [line.strip() for line in (text or "").rstrip("\n").split("\n")]
     is_plain = text is not None and all(line and not line.startswith("#") for line in lines)
     return lines if is_plain and len(lines) <= LOOP_LIMIT else []
@@ -228,25 +231,36 @@ def _redirected(script: Script, node: Any, depth: int) -> None:
     """A here-document that a shell or sbatch reads is a script, and so may be one that goes into a file."""
     del depth
     body = node.child_by_field_name("body")
+    added = target(script, node, (">>",))
+    into, is_here = added or target(script, node), not REMOTE & set(script.outer)
+    surely = not script.conditions
     if body is None:
+        if into and is_here:
+            script.files.take(into, Written(), appends=bool(added), surely=surely)
         return
     outside, script.stdin = script.stdin, _read_from(script, node)
-    script.run(body)
+    with script.files.caught() if into else nullcontext() as caught:
+        script.run(body)
     script.stdin = outside
     inner, names = document(script, node), {word.rpartition("/")[2] for word in source(body).split()}
-    if inner is None:
-        return
     words = source(body).split()
+    if inner is None:
+        if caught is not None and is_here:
+            script.files.take(into, caught, appends=bool(added), surely=surely)
+        return
     if words[:1] == ["read"] and words[-1].isidentifier():  # read -r -d '' COMMAND <<EOF
         texts = [inner.text] if inner.is_quoted else script.scope.words(inner.node, quoted=True)
         script.scope.assign(words[-1], texts, inner.line, exported=False)
         return
-    file = target(script, node)
-    if not file and "tee" in names:
-        file = next((word for word in source(body).split()[1:] if not word.startswith("-")), "")
+    if "tee" in names:
+        into = next((word for word in words[1:] if not word.startswith("-")), "")
+        added = into if "-a" in words else ""
     runs_it = names & (SHELLS | {"ssh", "sbatch", "salloc"})
-    if file and ("tee" in names or not runs_it):  # else the file takes what the script says
-        script.written[named(file)] = inner
+    if into and ("tee" in names or not runs_it):  # else the file takes what the script says
+        if is_here:
+            script.files.take(into, _written_down(script, inner, words), appends=bool(added), surely=surely)
+        if not added:
+            script.written[named(into)] = inner
     elif runs_it:
         if "sbatch" in names:
             script.batches.append(inner)
@@ -255,6 +269,30 @@ def _redirected(script: Script, node: Any, depth: int) -> None:
         scope = script.scope if handed is None else replace(script.scope, arguments=handed)
         script.nested_in(inner, (*script.outer, *sorted(names)), scope)
         script.in_background = before
+
+
+def _written_down(script: Script, inner: Inner, words: Sequence[str]) -> Written:
+    """The lines of a here-document that `cat` or `tee` puts into a file."""
+    texts = [inner.text] if inner.is_quoted else script.scope.words(inner.node, quoted=True)
+    is_known = words[:1] in (["cat"], ["tee"], ["sudo"]) and all(map(is_firm, texts))
+    return Written([(plain("".join(texts)), inner.line)], is_known)
+
+
+def _pipeline(script: Script, node: Any, depth: int) -> None:
+    """Commands of which each reads what the one before prints; `tee` writes it down."""
+    *others, last = node.named_children
+    words = source(last).split()
+    is_tee = bool(others) and words[:1] == ["tee"] and last.type == "command"
+    with script.files.caught() as caught:
+        for child in others:
+            script.run(child, depth + 1)
+        caught.is_known = caught.is_known and len(others) == 1
+    script.run(last, depth + 1)
+    if not is_tee:
+        return
+    for word in words[1:]:
+        if not word.startswith("-") and "$" not in word and not REMOTE & set(script.outer):
+            script.files.take(word.strip("\"'"), caught, appends="-a" in words, surely=not script.conditions)
 
 
 def _handed(script: Script, body: Any) -> tuple[str, ...] | None:
@@ -299,6 +337,7 @@ HANDLERS: dict[str, Handler] = {
     "compound_statement": _compound,
     "function_definition": _function,
     "redirected_statement": _redirected,
+    "pipeline": _pipeline,
     "unset_command": _unset,
     "comment": _nothing,
 }
@@ -314,6 +353,7 @@ class Read(NamedTuple):
     starts: list[Start]
     ended: int
     unread: tuple[tuple[str, int], ...]
+    files: Files
 
 
 def read_script(
@@ -346,12 +386,19 @@ def read_script(
             )
         )
     marks = marks or Marks(file)
-    scope = Scope(marks, first_line, dict(variables or {}), None, per_node, per_turn, load=load)
-    script = Script(scope, load, HANDLERS, launch_words=launch_words)
+    files = Files()
+
+    def kept(path: str) -> str | None:
+        """A file that the script has written by then, or else one that is given."""
+        text = files.text_of(path)
+        return load(path) if text is None else text
+
+    scope = Scope(marks, first_line, dict(variables or {}), None, per_node, per_turn, load=kept)
+    script = Script(scope, load, HANDLERS, launch_words=launch_words, files=files)
     if start is not None:
         scope.variables.update(start.variables)
         scope.arguments, scope.per_node = start.arguments, start.per_node
         script.outer, script.loop, script.in_background = start.outer, start.loop, start.in_background
     script.run(parse(filled(text, reading or read(text))))
     found = (script.commands, marks, script.scope.variables, script.batches, script.starts)
-    return Read(*found, script.ended, tuple(dict.fromkeys(script.unread)))
+    return Read(*found, script.ended, tuple(dict.fromkeys(script.unread)), files)

@@ -130,7 +130,7 @@ def _from_hostfile(
     too_many = isinstance(nodes, Sourced) and nodes.value > len(hosts)
     if hosts and (nodes is None or too_many):  # it takes the first hosts, as many as there are
         reader.problems.extend(_more_than_hosts(nodes, hostfile, len(hosts)))
-        nodes = Sourced(len(hosts), hostfile.file, 1)
+        nodes = Sourced(len(hosts), hostfile.where.file, hostfile.where.line)
     slots = {value_of(host.slots) for host in hosts}
     reader.problems.extend(_fewer_slots(processes, hosts))
     if hosts and processes is None and len(slots) == 1 and isinstance(hosts[0].slots, Sourced):
@@ -148,7 +148,7 @@ def _more_than_hosts(nodes: Field[int], hostfile: Hostfile, count: int) -> list[
         count,
     )
     fix = said("--num_nodes {count}, or the hosts that are missing in {file}", count, hostfile.file)
-    return [warn("hostfile_and_filters_agree", message, nodes.where, Where(hostfile.file, 1), fix=fix)]
+    return [warn("hostfile_and_filters_agree", message, nodes.where, hostfile.where, fix=fix)]
 
 
 def _fewer_slots(processes: Field[int], hosts: list[HostLine]) -> list[Finding]:

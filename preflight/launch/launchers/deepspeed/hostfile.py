@@ -31,7 +31,7 @@ def rank_0_is_on_the_first_host(files: LaunchFiles) -> Iterable[Finding]:
             continue
         include, exclude = (value_of(plan.settings.get(name)) for name in ("include", "exclude"))
         names = [host.name.rpartition("@")[2] for host in chosen(hostfile, include, exclude, plan.where)[0]]
-        where = Where(hostfile.file, 1)
+        where = hostfile.where
         yield from address_is_of_the_first(plan, names, hostfile.file, where)
         exported = plan.environment.get("MASTER_ADDR")
         is_unread = plan.launcher.name == "deepspeed" and plan.master_address is None and len(names) > 1
@@ -104,7 +104,7 @@ def chosen(
             message = said(
                 "{name} of --{include} is not in {file}", name, "include" if include else "exclude", hostfile.file
             )
-            problems.append(fail("hostfile_and_filters_agree", message, where, Where(hostfile.file, 1)))
+            problems.append(fail("hostfile_and_filters_agree", message, where, hostfile.where))
             continue
         if name:
             held = value_of(hosts[name].slots)
@@ -128,12 +128,18 @@ def chosen(
 
 def read_hostfile(text: str, file: str) -> tuple[Hostfile, list[Finding]]:
     """The hosts of a hostfile, and the lines that DeepSpeed would refuse."""
+    lines = [(line, Where(file, number)) for number, line in enumerate(text.split("\n"), start=1)]
+    return hostfile_of(lines, file)
+
+
+def hostfile_of(lines: Iterable[tuple[str, Where]], file: str) -> tuple[Hostfile, list[Finding]]:
+    """The same of lines that stand anywhere: in the script that writes them into the file."""
     hosts: list[HostLine] = []
     problems: list[Finding] = []
     without: list[Where] = []
     seen: dict[str, Where] = {}
-    for number, raw in enumerate(text.split("\n"), start=1):
-        line, where = raw.strip(), Where(file, number)
+    for raw, where in lines:
+        line = raw.strip()
         if not line or line.startswith("#"):
             continue
         match = SLOTS.match(line) or COLON_SLOTS.fullmatch(line)
@@ -146,7 +152,7 @@ def read_hostfile(text: str, file: str) -> tuple[Hostfile, list[Finding]]:
                 "{name} is listed in lines {line} and {number}; DeepSpeed refuses a host twice",
                 name,
                 seen[name].line,
-                number,
+                where.line,
             )
             problems.append(fail("hostfile_names_a_host_once", message, seen[name], where))
         elif match is None and len(line.split()) > 1:
@@ -159,7 +165,7 @@ def read_hostfile(text: str, file: str) -> tuple[Hostfile, list[Finding]]:
                 fail("hostfile_lines_are_read", said("{name} has slots=0: no rank would run there", name), where)
             )
         seen.setdefault(name, where)
-        hosts.append(HostLine(name, Sourced(int(match[2]), file, number) if match else None, where))
+        hosts.append(HostLine(name, Sourced(int(match[2]), where.file, where.line) if match else None, where))
     if without and len(without) < len(hosts):
         message = said(
             "no slots=N for {without} of {hosts} hosts: DeepSpeed refuses the hostfile", len(without), len(hosts)
