@@ -7,18 +7,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from preflight.launch.field import words
 from preflight.launch.text.marks import is_firm, plain
 
 LINES_LIMIT = 4096  # of one file
 # What prints nothing, whatever it is given.
 SILENT = frozenset(
-    words("""
-    true : test [ [[ cd pushd popd export local declare set unset read shift let trap ulimit source . wait kill
-    rm mkdir touch mv cp chmod chown sleep
-    """)
+    [
+        *("true", ":", "test", "[", "[[", "cd", "pushd", "popd", "export", "local", "declare", "set", "unset", "read"),
+        *("shift", "let", "trap", "ulimit", "source", ".", "wait", "kill", "rm", "mkdir", "touch", "mv", "cp", "chmod"),
+        *("chown", "sleep"),
+    ]
 )
-CHANGING = frozenset(words("sed perl awk sort mv cp dd install ln truncate rsync ed tee"))  # a file, perhaps
+# What may change a file that it is given.
+CHANGING = frozenset(
+    ["sed", "perl", "awk", "sort", "mv", "cp", "dd", "install", "ln", "truncate", "rsync", "ed", "tee"]
+)
 ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
 ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 FORMAT = re.compile(r"%(?:%|s|d|i)|%.")
@@ -72,7 +75,7 @@ class Files:
 
     def forget(self) -> None:
         """The walk ends before the script does: what else is written is not known."""
-        for one in (*self.held.values(), *([self.sink] if self.sink else [])):
+        for one in [*self.held.values(), *([self.sink] if self.sink is not None else [])]:
             one.is_known = False
         self.unsure += 1
 
@@ -99,9 +102,10 @@ class Files:
     @contextmanager
     def caught(self) -> Iterator[Written]:
         """What commands print, in place of what they printed into before."""
-        outer, self.sink = self.sink, Written()
+        outer, caught = self.sink, Written()
+        self.sink = caught
         try:
-            yield self.sink
+            yield caught
         finally:
             self.sink = outer
 
@@ -127,8 +131,8 @@ class Files:
                 one.is_known = one.is_known and path.startswith("/")
         elif name in CHANGING:
             for word in given:
-                if (one := self.held.get(named(plain(word)))) is not None:
-                    one.is_known = False
+                if (changed := self.held.get(named(plain(word)))) is not None:
+                    changed.is_known = False
         if self.sink is None or name in SILENT:
             return
         text = printed(name, given)
