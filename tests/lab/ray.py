@@ -109,6 +109,9 @@ class RayLab:
         """Wait until Ray counts so many nodes."""
         end = time.monotonic() + max(60, 30 * count)
         while (found := self.head.run([sys.executable, "-c", COUNT]).stdout.strip()) != str(count):
+            for name, started in list(self.nodes.items()):  # on a busy machine one may end before its head has answered
+                if started.poll() is not None:
+                    self.start(name)
             if time.monotonic() > end:
                 raise LabError(f"Ray counts {found or 'no'} nodes, wanted {count}")
             time.sleep(0.3)

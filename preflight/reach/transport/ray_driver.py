@@ -38,6 +38,7 @@ print(json.dumps({"cluster": ray.get_runtime_context().gcs_address, "nodes": lis
 """
 )
 
+# What is started ends with Ray's worker (PR_SET_PDEATHSIG), or a node that Ray has lost would be called good.
 # Ray hides the devices from a task that asks for none: it gets what `ray start` was given, or nothing is hidden.
 ON_NODES = (
     BEGIN
@@ -46,7 +47,8 @@ plan = json.loads(sys.argv[1])
 nodes = join(plan["cluster"])
 own = ray.util.get_node_ip_address()
 def loader(words, variables, wire):
-    import os, subprocess, sys
+    import ctypes, os, signal, subprocess, sys
+    system = ctypes.CDLL(None)
     environment = {**os.environ, **variables}
     try: started = open("/proc/%d/environ" % os.getppid()).read().split(chr(0))
     except OSError: started = []
@@ -56,7 +58,8 @@ def loader(words, variables, wire):
         if name in given: environment[name] = given[name]
     words = [sys.executable if word == "{python}" else word for word in words]
     out = wire if wire is not None else subprocess.DEVNULL
-    done = subprocess.Popen(words, env=environment, stdin=out, stdout=out, stderr=subprocess.PIPE)
+    with_us = lambda: system.prctl(1, signal.SIGTERM)
+    done = subprocess.Popen(words, env=environment, stdin=out, stdout=out, stderr=subprocess.PIPE, preexec_fn=with_us)
     if wire is not None: wire.close()
     said = done.communicate()[1]
     return done.returncode, said[-20000:].decode("utf-8", "replace")
