@@ -35,7 +35,7 @@ def test_six_nodes_are_go_and_left_as_they_were(cluster):
 
 
 # What stands on a node once its facts are collected, and once its ranks run.
-STAGES = {"facts": "PREFLIGHT_TASK", "ranks": "/dev/shm/preflight-"}
+STAGES = {"facts": "PREFLIGHT_TASK", "ranks": "listening on unix @preflight-"}
 
 
 @pytest.mark.parametrize("stage", STAGES)

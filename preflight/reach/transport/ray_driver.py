@@ -47,8 +47,7 @@ plan = json.loads(sys.argv[1])
 nodes = join(plan["cluster"])
 own = ray.util.get_node_ip_address()
 def loader(words, variables, wire):
-    import ctypes, os, signal, subprocess, sys
-    system = ctypes.CDLL(None)
+    import os, subprocess, sys
     environment = {**os.environ, **variables}
     try: started = open("/proc/%d/environ" % os.getppid()).read().split(chr(0))
     except OSError: started = []
@@ -58,8 +57,9 @@ def loader(words, variables, wire):
         if name in given: environment[name] = given[name]
     words = [sys.executable if word == "{python}" else word for word in words]
     out = wire if wire is not None else subprocess.DEVNULL
-    with_us = lambda: system.prctl(1, signal.SIGTERM)
-    done = subprocess.Popen(words, env=environment, stdin=out, stdout=out, stderr=subprocess.PIPE, preexec_fn=with_us)
+    with_us = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
+    words = [sys.executable, "-I", "-S", "-c", with_us, *words]
+    done = subprocess.Popen(words, env=environment, stdin=out, stdout=out, stderr=subprocess.PIPE)
     if wire is not None: wire.close()
     said = done.communicate()[1]
     return done.returncode, said[-20000:].decode("utf-8", "replace")
