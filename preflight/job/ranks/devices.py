@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from preflight.job.ranks.bench.cores import a_turn, cores_by, cores_near
 from preflight.job.ranks.bench.sensors import Sensors
+from preflight.job.ranks.rank.board import memory_of
 from preflight.job.ranks.rank.device import name_of, own_device
 from preflight.job.ranks.rank.life import live
 from preflight.job.ranks.rank.records import Records
@@ -150,12 +151,10 @@ FIGURES = {"matmul": matmul, "memory": memory, "host": host}
 
 def without_room(device: torch.device) -> dict[str, int]:
     """The memory of a device on which less than four times what this takes is free; nothing where there is enough."""
-    import torch
-
     if device.type != "cuda":
         return {}
-    (free, whole), wanted = torch.cuda.mem_get_info(device), 8 * COPIED_BYTES["cuda"]
-    return {"free_bytes": int(free), "memory_bytes": int(whole), "wanted_bytes": wanted} if free < wanted else {}
+    (free, whole), wanted = memory_of(device), 8 * COPIED_BYTES["cuda"]
+    return {"free_bytes": free, "memory_bytes": whole, "wanted_bytes": wanted} if free < wanted else {}
 
 
 def measured(device: torch.device, figures: tuple[str, ...], *, seconds: float) -> dict[str, Any]:

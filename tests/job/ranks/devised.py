@@ -146,12 +146,14 @@ def of_devices() -> Iterator[str]:
                 instead(devices, "cores_by", lambda _device, near=near: near),
                 instead(os, "sched_getaffinity", gives={0, 1}),
                 instead(torch.cuda, "mem_get_info", lambda _device, free=free: (free, 80 * GIB)),
+                instead(torch.cuda, "get_device_properties", gives=None),
                 instead(torch.cuda, "get_device_name", lambda device: f"name of {device.type}"),
                 instead(torch.cuda, "empty_cache", partial(said.append, "empties")),
             ):
                 told = devices.measured(device, names, seconds=0.3)
             yield f"{free // GIB} {near} {names}: {told} {len(said)}".replace(str(GPU), "cuda")
-    with instead(torch.cuda, "mem_get_info", gives=(8 * GIB - 1, 80 * GIB)):
+    few = instead(torch.cuda, "mem_get_info", gives=(8 * GIB - 1, 80 * GIB))
+    with few, instead(torch.cuda, "get_device_properties", gives=None):
         yield f"{devices.without_room(GPU)}"
     for given, environ in product(
         ({}, {"device": "cuda", "figures": ["host"], "seconds": 2.0}), ({}, {"LOCAL_RANK": "3"})

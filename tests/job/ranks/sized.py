@@ -53,7 +53,7 @@ def of_sizes() -> Iterator[str]:
         with instead(builtins, "open", opened), entries("os.environ", environ, clear=True):
             free = sizes.free_bytes(CPU)
         yield f"{name} {local}: {free}"
-    with instead(torch.cuda, "mem_get_info", gives=(5, 9)):
+    with instead(torch.cuda, "mem_get_info", gives=(5, 9)), instead(torch.cuda, "get_device_properties", gives=None):
         yield f"a GPU: {sizes.free_bytes(GPU)}"
     tried: list[int] = []
 

@@ -89,7 +89,11 @@ def test_a_device_that_ends_or_is_not_there_gives_no_figure(played):
 )
 def test_a_gpu_with_too_little_free_memory_says_how_much_it_has(monkeypatch, free, whole, is_short):
     """Instead of figures that would make it, and what uses it, run out of memory; a processor has none of its own."""
-    cuda = types.SimpleNamespace(mem_get_info=lambda _device: (free, whole), get_device_name=lambda _device: "NVIDIA X")
+    cuda = types.SimpleNamespace(
+        mem_get_info=lambda _device: (free, whole),
+        get_device_name=lambda _device: "NVIDIA X",
+        get_device_properties=lambda _device: None,
+    )
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
     told = devices.without_room(types.SimpleNamespace(type="cuda"))
     wanted = {"free_bytes": free, "memory_bytes": whole, "wanted_bytes": 8 << 30}

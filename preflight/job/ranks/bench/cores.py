@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from preflight.job.ranks.rank.board import bus_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,11 +42,9 @@ def cores_near(device: torch.device) -> Iterator[None]:
 
 def cores_by(device: torch.device) -> set[int]:
     """The cores of the GPU's NUMA node; nothing where neither torch nor the kernel tells them."""
-    import torch
-
     with suppress(OSError, AttributeError, ValueError):
-        found: Any = torch.cuda.get_device_properties(device)
-        bus_id = f"{found.pci_domain_id:04x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
+        domain, bus, slot = bus_id_of(device)
+        bus_id = f"{domain:04x}:{bus:02x}:{slot:02x}.0"
         with open(f"{PCI_DEVICES}/{bus_id}/local_cpulist", encoding="ascii") as file:
             return cores_of(file.read())
     return set()

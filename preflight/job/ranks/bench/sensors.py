@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.job.ranks.bench.amdgpu import RESIDENCY_REASONS, gpu_metrics, of_amdgpu, residencies, throttled
 from preflight.job.ranks.bench.cores import PCI_DEVICES
+from preflight.job.ranks.rank.board import bus_id_of
 
 if TYPE_CHECKING:
     import torch
@@ -64,14 +65,14 @@ class Sensors:
     def _open(self, device: torch.device) -> None:
         import torch
 
-        found: Any = torch.cuda.get_device_properties(device)
-        place = f"{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
+        domain, bus, slot = bus_id_of(device)
+        place = f"{bus:02x}:{slot:02x}.0"
         if getattr(torch.version, "hip", None):
-            self.folder = f"{PCI_DEVICES}/{found.pci_domain_id:04x}:{place}"
+            self.folder = f"{PCI_DEVICES}/{domain:04x}:{place}"
             return
         library: Any = ctypes.CDLL("libnvidia-ml.so.1")
         find = library.nvmlDeviceGetHandleByPciBusId_v2
-        bus_id = f"{found.pci_domain_id:08x}:{place}"
+        bus_id = f"{domain:08x}:{place}"
         if library.nvmlInit_v2() == 0 and find(bus_id.encode(), ctypes.byref(self.handle)) == 0:
             self.library = library
             self.limits = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from preflight.job.ranks.bench.groups import Place, largest
 from preflight.job.ranks.bench.settings import MIB, Settings
 from preflight.job.ranks.bench.trial import Trial
+from preflight.job.ranks.rank.board import memory_of
 
 if TYPE_CHECKING:
     import torch
@@ -30,9 +31,7 @@ def automatic_bytes(*, probe_bytes: int, probe_seconds: float, target_seconds: f
 def free_bytes(device: torch.device) -> int:
     """Memory a rank may count on: the GPU's, or its part of what the host and its control group have left."""
     if device.type == "cuda":
-        import torch
-
-        return int(torch.cuda.mem_get_info(device)[0])
+        return memory_of(device)[0]
     with open("/proc/meminfo", encoding="ascii") as file:
         free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
     for most, used in (
