@@ -14,6 +14,9 @@ read -r word
 rm -rf --one-file-system -- "$1"
 [ "$word" = ended ] || { sleep 5; rm -rf --one-file-system -- "$1"; }
 """
+# What an optimizer of torch makes in the folder for temporary files as soon as it is imported. Hosts of a lab see that
+# folder too: made there by a test on one worker, it would be a thing left on a host to the test on another.
+COMPILER_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 class Scratch:
@@ -44,6 +47,7 @@ class Scratch:
         home = self.path / "home"
         home.mkdir()
         os.environ["HOME"] = str(home)
+        os.environ[COMPILER_CACHE] = str(home / "torchinductor")
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.path)
 
     def left(self) -> list[str]:

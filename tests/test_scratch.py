@@ -19,7 +19,7 @@ from tests.scratch import Scratch
 scratch = Scratch()
 scratch.move_in()
 tempfile.mkdtemp()
-subprocess.run(["sh", "-c", "mktemp; mkdir ~/made"], check=True, stdout=subprocess.DEVNULL)
+subprocess.run(["sh", "-c", "mktemp; mkdir ~/made; mkdir $TORCHINDUCTOR_CACHE_DIR"], check=True, stdout=-3)
 print(len(scratch.left()), flush=True)
 sys.stdin.read()
 scratch.remove()
@@ -67,6 +67,7 @@ def test_what_was_left_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", str(tmp_path))
     monkeypatch.setenv("PIP_CONFIG_FILE", "")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "")
     scratch = Scratch()
     scratch.move_in()
     assert scratch.left() == []

@@ -12,6 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tests.scratch import COMPILER_CACHE
+
 from . import machine, quota, sshd
 from .host import LabHost
 from .network import SUBNET, wire
@@ -95,8 +97,10 @@ class Lab:
     ) -> subprocess.Popen[Any]:
         """Start a command in the controller as leader of its own process group: for tests that kill it."""
         settings.setdefault("stdin", subprocess.DEVNULL)
+        # Where the compiler's cache of the tests lies is no business of a host: what is left on it must be seen.
+        own = {name: value for name, value in os.environ.items() if name != COMPILER_CACHE}
         process = subprocess.Popen(
-            self.command(argv, cwd=cwd), env={**os.environ, **(env or {})}, start_new_session=True, **settings
+            self.command(argv, cwd=cwd), env={**own, **(env or {})}, start_new_session=True, **settings
         )
         self._started.append(process)
         return process

@@ -19,7 +19,7 @@ from preflight.launch.launcher import Launcher
 from preflight.launch.plan import LaunchFiles
 from preflight.reach.host import Host
 from preflight.reach.hosts import parse_hosts
-from preflight.reach.transport import Reach, forms
+from preflight.reach.transport import Reach, forms, transport_of
 from preflight.said import joined, said
 
 if TYPE_CHECKING:
@@ -417,7 +417,10 @@ class Options:
     @property
     def deadline_seconds(self) -> float:
         """The limit of the whole run."""
-        return PROFILES[self.profile] + self.seconds_of_vendors if self.deadline is None else self.deadline
+        if self.deadline is not None:
+            return self.deadline
+        starting = max((transport_of(host).starting_seconds for host in self.hosts), default=0.0)
+        return PROFILES[self.profile] + self.seconds_of_vendors + starting
 
     @property
     def tests_of_vendors(self) -> tuple[tuple[str, str, float], ...]:

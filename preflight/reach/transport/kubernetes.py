@@ -143,6 +143,7 @@ class Kubernetes:
     run: Callable[[Sequence[str]], subprocess.CompletedProcess[str]] = run_kubectl
     name = "k8s"
     form = FORM
+    starting_seconds = 0.0
 
     def named(self, rest: str) -> tuple[Found, ...]:
         """The pods that carry these labels, in the order of their job's ranks; one pod by its name asks nobody."""

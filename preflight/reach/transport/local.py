@@ -18,6 +18,7 @@ class Local:
 
     name = "local"
     form = "local"
+    starting_seconds = 0.0
 
     def named(self, rest: str) -> tuple[Found, ...]:
         """The one host there is."""

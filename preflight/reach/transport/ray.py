@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from preflight.reach.transport.reach import Reach
 
 LISTING_SECONDS = 40.0
+STARTING_SECONDS = 45.0  # a driver and a worker on each node import Ray first, and a busy node takes its time
 ADDRESS = re.compile(r"(?:[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}")
 NODE = re.compile(rf"(?P<cluster>{ADDRESS.pattern})/(?P<node>[0-9A-Fa-f:.]{{2,45}})")
 CLIENT = "ray://"
@@ -97,6 +98,7 @@ class Ray:
     run: Callable[[Sequence[str]], subprocess.CompletedProcess[str]] = run_driver
     name = "ray"
     form = "ray"
+    starting_seconds = STARTING_SECONDS
 
     def named(self, rest: str) -> tuple[Found, ...]:
         """The nodes that are alive, the head first; ``ray:HOST:PORT/NODE``, as reports write it, is one of them."""

@@ -59,6 +59,7 @@ class Transport(Protocol):
 
     name: str
     form: str  # how people write its hosts, for help; "" where they are written without its name
+    starting_seconds: float  # what may pass until a Python runs there, beyond what a login takes
 
     def named(self, rest: str) -> tuple[Found, ...]:
         """Every host that NAME:REST stands for; `rest` is "" for NAME alone.

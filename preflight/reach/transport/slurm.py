@@ -89,6 +89,7 @@ class Slurm:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     name = "slurm"
     form = "slurm"
+    starting_seconds = 0.0
 
     def named(self, rest: str) -> tuple[Found, ...]:
         """The nodes of the allocation, in Slurm's order; ``slurm:NODES`` is some of them, in the order written."""

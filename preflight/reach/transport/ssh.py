@@ -103,6 +103,7 @@ class Ssh:
 
     name = "ssh"
     form = ""
+    starting_seconds = 0.0
 
     def named(self, rest: str) -> tuple[Found, ...]:
         """The host itself."""

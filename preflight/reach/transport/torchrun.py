@@ -42,6 +42,7 @@ class Torchrun:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     name = "torchrun"
     form = "torchrun"
+    starting_seconds = 0.0
 
     def named(self, rest: str) -> tuple[Found, ...]:
         """The nodes in the order of their ranks, those that never came among them."""

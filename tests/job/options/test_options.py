@@ -10,7 +10,9 @@ from preflight.job.options.options import OPTIONS, PROFILES, Options, new_run_id
 from preflight.job.options.parse import checked
 from preflight.job.options.sweep import OPERATIONS
 from preflight.launch import launchers
+from preflight.reach.host import Host
 from preflight.reach.hosts import parse_hosts
+from preflight.reach.transport.ray import Ray
 
 
 def test_the_defaults_are_a_good_run():
@@ -26,6 +28,14 @@ def test_a_profile_has_its_deadline_and_the_users_own_wins(profile, seconds):
     """45, 300 and 900 seconds."""
     assert checked(Options(profile=profile)).deadline_seconds == seconds
     assert checked(Options(profile=profile, deadline=60.0)).deadline_seconds == 60.0
+
+
+def test_a_way_whose_tasks_take_long_to_start_has_its_time_added():
+    """Ray starts a driver and a worker of its own on each node; what the user asked for stays."""
+    hosts = (Host("a", "ray:10.0.0.1:6379/10.0.0.1", transport="ray"), Host("b", "10.0.0.2"))
+    assert Options(profile="quick", hosts=hosts).deadline_seconds == PROFILES["quick"] + Ray.starting_seconds > 80
+    assert Options(profile="quick", hosts=hosts[1:]).deadline_seconds == PROFILES["quick"]
+    assert Options(profile="quick", hosts=hosts, deadline=60.0).deadline_seconds == 60.0
 
 
 def test_a_run_without_a_folder_reports_under_its_id():
