@@ -18,9 +18,24 @@ SILENT = frozenset(
         *("chown", "sleep"),
     ]
 )
-# What may change a file that it is given.
-CHANGING = frozenset(
-    ["sed", "perl", "awk", "sort", "mv", "cp", "dd", "install", "ln", "truncate", "rsync", "ed", "tee"]
+# What leaves a file that it is given as it is; any other program may write into it.
+READING = frozenset(
+    [
+        *("cat", "head", "tail", "wc", "grep", "cut", "diff", "cmp", "ls", "stat", "echo", "printf", "test", "[", "[["),
+        *("export", "local", "declare", "read", "mapfile", "readarray", "chmod", "chown", "scp", "ssh", "source", "."),
+        *("deepspeed", "ds", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "horovodrun", "colossalai"),
+        *(
+            "torchrun",
+            "accelerate",
+            "srun",
+            "pdsh",
+            "pssh",
+            "parallel-ssh",
+            "parallel-scp",
+            "clush",
+            "deepspeed.launcher.runner",
+        ),
+    ]
 )
 ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
 ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -34,7 +49,6 @@ class Written:
 
     pieces: list[tuple[str, int]] = field(default_factory=list)
     is_known: bool = True
-    is_begun: bool = False  # whether the script begins it anew: else it may have had lines before
 
     @property
     def lines(self) -> list[tuple[str, int]]:
@@ -83,7 +97,7 @@ class Files:
         """It is emptied or removed."""
         before = self.held.get(named(path))
         if before is None or not before.pieces or surely:
-            self.held[named(path)] = Written(is_begun=True, is_known=before is None or before.is_known)
+            self.held[named(path)] = Written(is_known=before is None or before.is_known)
         else:
             before.is_known = False
 
@@ -97,7 +111,7 @@ class Files:
             one.is_known = one.is_known and is_known
         else:
             is_first = before is None or not before.pieces
-            self.held[named(path)] = Written(list(given.pieces), is_known and is_first, is_begun=True)
+            self.held[named(path)] = Written(list(given.pieces), is_known and is_first)
 
     @contextmanager
     def caught(self) -> Iterator[Written]:
@@ -129,10 +143,11 @@ class Files:
         elif name in ("cd", "pushd", "popd"):  # from there the same name is another file
             for path, one in self.held.items():
                 one.is_known = one.is_known and path.startswith("/")
-        elif name in CHANGING:
+        elif READING.isdisjoint(plain(word).rpartition("/")[2] for word in (name, *given)):
             for word in given:
-                if (changed := self.held.get(named(plain(word)))) is not None:
-                    changed.is_known = False
+                for part in {plain(word), plain(word).rpartition("=")[2]}:
+                    if (changed := self.held.get(named(part))) is not None:
+                        changed.is_known = False
         if self.sink is None or name in SILENT:
             return
         text = printed(name, given)

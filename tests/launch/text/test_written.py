@@ -99,6 +99,10 @@ def test_each_host_is_shown_where_the_script_writes_it():
         "echo gpu01 slots=8 > hostfile\nsort -u hostfile -o hostfile\n",
         "echo gpu01 slots=8 > hostfile\ncp other hostfile\n",
         "echo gpu01 slots=8 > hostfile\n./add.sh >> hostfile\n",
+        "echo gpu01 slots=8 > hostfile\npython more.py --out hostfile\n",
+        "echo gpu01 slots=8 > hostfile\npython more.py --out=./hostfile\n",
+        "echo gpu01 slots=8 > hostfile\nbash more.sh hostfile\n",
+        "echo gpu01 slots=8 > hostfile\nvim hostfile\n",
         "echo gpu01 slots=8 | sort > hostfile\n",
         "printf '%-9s slots=8\\n' gpu01 > hostfile\n",
         "ssh gpu01 'echo gpu01 slots=8 > hostfile'\n",
@@ -110,6 +114,15 @@ def test_what_is_not_known_for_certain_is_not_judged(text):
     """What another program prints, what may run any number of times, what is changed afterwards."""
     assert read_script(text, "a.sh").files.text_of("hostfile") is None
     assert read_texts({"a.sh": text + START}).hostfiles == ()
+
+
+@pytest.mark.parametrize(
+    "line", ["cat hostfile", "/usr/bin/wc -l hostfile", "nohup deepspeed --hostfile=hostfile a.py"]
+)
+def test_what_only_reads_a_file_leaves_it_known(line):
+    """It is shown, counted, or given to a launcher."""
+    text = f"echo gpu01 slots=8 > hostfile\n{line}\n"
+    assert read_script(text, "a.sh").files.text_of("hostfile") == "gpu01 slots=8"
 
 
 def test_a_loop_reads_the_hosts_that_the_script_has_written():
