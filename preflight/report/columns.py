@@ -175,7 +175,7 @@ RESULTS: tuple[Column[Result, Bench], ...] = (
 DEVICES: tuple[Column[Device, Bench], ...] = (
     Column(title="rank", value=lambda d, _: d.rank, where=("page",)),
     Column(title="node", value=lambda d, _: d.node, where=("page",), align="left"),
-    Column(title="device", value=lambda d, _: f"{d.device} {d.model}", where=("page",), align="left"),
+    Column(title="device", value=lambda d, _: f"{d.named} {d.model}", where=("page",), align="left"),
     Column(
         title="matmul",
         unit="TFLOP/s",
@@ -219,7 +219,7 @@ def _unsharded(milliseconds: Callable[[TrainedRank], float]) -> Callable[[Traine
 RANKS: tuple[Column[TrainedRank, Training], ...] = (
     Column(title="rank", value=lambda r, _: r.rank),
     Column(title="node", value=lambda r, _: r.node, align="left"),
-    Column(title="device", value=lambda r, _: r.device, align="left"),
+    Column(title="device", value=lambda r, _: r.named, align="left"),
     Column(title="step p50", unit="ms", value=lambda r, _: r.step_seconds_median * 1e3, digits=".1f"),
     Column(title="p95", unit="ms", value=lambda r, _: r.step_seconds_p95 * 1e3, digits=".1f"),
     Column(

@@ -85,20 +85,27 @@ def test_nine_collectives_are_right_and_ncclls_log_is_read(run):
     assert {device["sm_mhz"] for device in report["bench"]["devices"]} == {1980.0}
 
 
-def test_a_gpu_at_half_its_clock_is_named_with_the_reason(run):
-    """By default, in the ranks of the benchmark: GPU 2 of each node, with what NVML tells of it under load.
+def test_a_gpu_at_half_its_clock_is_named_with_the_reason(run, lab2):
+    """By default, in the ranks of the benchmark: board 2 of each node, with what NVML tells of it under load.
 
-    So is the slow link of GPU 1. Pipelined over eight ranks, and all that they deliver is right.
+    So is the slow link of board 1. On node2 CUDA counts the boards from the last to the first: there they have other
+    numbers. Pipelined over eight ranks, and all that they deliver is right.
     """
-    report, _, logs, done = run(*NINE, "--mode=pipelined", gpus=4, slow={"2": 0.5}, reasons={"2": 64}, pcie={"1": 3})
+    told = {"slow": {"2": 0.5}, "reasons": {"2": 64}, "pcie": {"1": 3}}
+    with lab2["node2"].environment(CUDA_VISIBLE_DEVICES="3,2,1,0"):
+        report, _, logs, done = run(*NINE, "--mode=pipelined", gpus=4, **told)
     nine_are_right(report["bench"], logs, done, ranks=8)
     said: dict[str, str] = {}
     for finding in report["findings"]:
         if finding["verdict"] in {"fail", "warn"}:
             said[finding["check"]] = said.get(finding["check"], "") + finding["message"] + "\n"
-    for node in ("node1", "node2"):
-        assert f"cuda:2 of {node} (NVIDIA H100 80GB HBM3) multiplies" in said["bench.no_gpu_is_slower_than_its_equals"]
-        assert f"cuda:2 of {node}" in said["bench.no_gpu_is_slowed_down_under_load"]
+    for node, number in (("node1", 2), ("node2", 1)):
+        named = f"GPU-00000002 0000:12:00.0 (cuda:{number}) of {node}"
+        assert f"{named} (NVIDIA H100 80GB HBM3) multiplies" in said["bench.no_gpu_is_slower_than_its_equals"]
+        assert named in said["bench.no_gpu_is_slowed_down_under_load"]
+        other = f"GPU-00000001 0000:11:00.0 (cuda:{3 - number}) of {node}"
+        assert other in said["bench.no_gpu_is_slowed_down_under_load"]
+        assert other not in said["bench.no_gpu_is_slower_than_its_equals"]
     assert "990 of 1980 MHz" in said["bench.no_gpu_is_slower_than_its_equals"], done.stdout
     assert "hardware thermal slow-down" in said["bench.no_gpu_is_slowed_down_under_load"]
     assert "its PCIe link runs at generation 3, and can at 5" in said["bench.no_gpu_is_slowed_down_under_load"]
@@ -111,9 +118,13 @@ def test_a_gpu_at_half_its_clock_is_named_with_the_reason(run):
         (
             {"free_bytes": 3 << 30},
             "error",
-            "other processes fill cuda:0 (NVIDIA H100 80GB HBM3): 3072 of its 81920 MiB",
+            "other processes fill GPU-00000000 0000:10:00.0 (cuda:0) (NVIDIA H100 80GB HBM3): 3072 of its 81920 MiB",
         ),
-        ({"free_bytes": 7 << 30, "memory_bytes": 8 << 30}, "skip", "cuda:0 (NVIDIA H100 80GB HBM3) has 8192 MiB"),
+        (
+            {"free_bytes": 7 << 30, "memory_bytes": 8 << 30},
+            "skip",
+            "0000:10:00.0 (cuda:0) (NVIDIA H100 80GB HBM3) has 8192 MiB",
+        ),
     ],
 )
 def test_gpus_without_room_are_told_and_those_of_the_other_node_are_compared(run, memory, verdict, words):
@@ -124,7 +135,7 @@ def test_gpus_without_room_are_told_and_those_of_the_other_node_are_compared(run
     of_gpus = [one for one in report["findings"] if one["check"] == "bench.no_gpu_is_slower_than_its_equals"]
     told = {one["nodes"][0]: (one["verdict"], one["message"]) for one in of_gpus}
     assert told["node1"][0] == "fail"
-    assert told["node1"][1].startswith("cuda:1 of node1")
+    assert told["node1"][1].startswith("GPU-00000001 0000:11:00.0 (cuda:1) of node1")
     assert told["node2"][0] == verdict
     assert words in told["node2"][1]
     assert told["node2"][1].endswith(", and 2 more")

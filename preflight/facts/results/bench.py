@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from preflight.facts.results.measured import Measured
+from preflight.facts.results.measured import Measured, OnDevice
 from preflight.said import said
 from preflight.said.errors import NotMeasured
 
@@ -112,12 +112,9 @@ class Part(Measured, frozen=True, kw_only=True):
     receives_gbytes_per_s: float
 
 
-class RankReport(Measured, frozen=True, kw_only=True):
+class RankReport(OnDevice, frozen=True, kw_only=True):
     """What one rank says of itself when it has joined."""
 
-    rank: int
-    node: str
-    device: str
     import_seconds: float
     init_seconds: float
     nccl: str = ""
@@ -148,12 +145,9 @@ class Transport(Measured, frozen=True, kw_only=True):
     graphs: tuple[str, ...] = ()  # what it chose by that
 
 
-class Device(Measured, frozen=True, kw_only=True):
+class Device(OnDevice, frozen=True, kw_only=True):
     """What the device of one rank does by itself; None for what was not measured, or is not there."""
 
-    rank: int
-    node: str
-    device: str  # "cuda:0", "cpu"
     model: str  # "NVIDIA H200", "cpu"
     matmul_tflops_per_s: float
     matmul_dtype: str
@@ -178,11 +172,9 @@ class Device(Measured, frozen=True, kw_only=True):
     has_cores_near: bool | None = None  # whether its rank may use a core of its NUMA node
 
 
-class NoDevice(Measured, frozen=True, kw_only=True):
+class NoDevice(OnDevice, frozen=True, kw_only=True):
     """Why the GPU of one rank gave no figure by itself."""
 
-    rank: int
-    node: str
     why: str
     device: str = ""  # "" where its rank did not say
     is_too_small: bool = False  # for what is measured, whoever else uses it; else it should have given a figure

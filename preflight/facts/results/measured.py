@@ -4,6 +4,29 @@ from __future__ import annotations
 
 import msgspec
 
+UUID_LETTERS = 12  # GPU- or MIG- and eight more
+
 
 class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The base of every section: frozen, and strict when a stored run is read again."""
+
+
+class OnDevice(Measured, frozen=True, kw_only=True):
+    """What one rank says, and on which device."""
+
+    rank: int
+    node: str
+    device: str  # as CUDA counts those it sees: "cuda:0"; "cpu"
+    board: str = ""  # its PCI address, "0000:9d:00.0"; "" where nothing tells it
+    uuid: str = ""  # "GPU-5ad1f0c2-...", of a slice "MIG-..."
+
+    @property
+    def named(self) -> str:
+        """As a person finds it: CUDA's number depends on what a job may see, and on CUDA_DEVICE_ORDER."""
+        return named(self.device, board=self.board, uuid=self.uuid)
+
+
+def named(device: str, *, board: str, uuid: str) -> str:
+    """The beginning of a GPU's UUID, which CUDA_VISIBLE_DEVICES takes, its PCI address, and CUDA's number behind."""
+    known = " ".join(filter(None, (uuid[:UUID_LETTERS], board)))
+    return f"{known} ({device})" if known else device

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from preflight.facts.results.measured import Measured
+from preflight.facts.results.measured import Measured, OnDevice
 from preflight.said.errors import NotMeasured
 
 
-class TrainedRank(Measured, frozen=True, kw_only=True):
+class TrainedRank(OnDevice, frozen=True, kw_only=True):
     """One rank of the reference training.
 
     Fingerprints are projections of a gradient on fixed pseudo-random vectors: equal gradients give equal
@@ -17,9 +17,6 @@ class TrainedRank(Measured, frozen=True, kw_only=True):
     steps after the checkpoint again) from the first; None where it was not made.
     """
 
-    rank: int
-    node: str
-    device: str
     step_seconds_median: float
     step_seconds_p95: float
     parameters_digest: str

@@ -134,7 +134,8 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     parts = ports = rails.Found()
     if backend == "nccl" and not outcome.failure and (disappoints or is_asked):
         if not is_tcp or not has_links:
-            parts, ended = await _slow_rails(sessions, job, plan)
+            named = {one.rank: one.named for one in _ranks(outcome, _nodes_by_rank(job))}
+            parts, ended = await _slow_rails(sessions, job, named, plan)
             outcomes |= {"rails": ended} if ended is not None else {}
         if not is_tcp and has_links:
             ports = await _slow_ports(sessions, cluster, job, plan)
@@ -171,10 +172,12 @@ async def _streams(sessions: dict[str, Session], addresses: dict[str, str], plan
     return agreed(streams), disputes(streams), slow, ""
 
 
-async def _slow_rails(sessions: dict[str, Session], job: Job, plan: Plan) -> tuple[rails.Found, Outcome | None]:
+async def _slow_rails(
+    sessions: dict[str, Session], job: Job, named: Mapping[int, str], plan: Plan
+) -> tuple[rails.Found, Outcome | None]:
     """What is slow rail by rail and GPU by GPU, and the end of the job that looked for it."""
     plan.say("looking for what is slow, rail by rail and GPU by GPU")
-    return await rails.search(sessions, job, **_how(plan))
+    return await rails.search(sessions, job, named=named, **_how(plan))
 
 
 async def _slow_ports(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Plan) -> rails.Found:
@@ -210,7 +213,7 @@ def _as_reported(
     job: Job, outcome: Outcome, *, nodes: int, results: tuple[Result, ...], transports: tuple[Transport, ...]
 ) -> Bench:
     """What the ranks reported, before anybody knows what to expect of it, or who is slow."""
-    node_of = {placement.rank: placement.node for placement in job.placements}
+    node_of = _nodes_by_rank(job)
     return Bench(
         backend=str(job.settings["backend"]),
         world_size=job.world_size,
@@ -218,7 +221,7 @@ def _as_reported(
         results=results if not outcome.failure else (),
         expected=None,
         slow=(),
-        ranks=tuple(_rank(record, node_of) for record in outcome.records("joined")),
+        ranks=_ranks(outcome, node_of),
         left_out=tuple(
             said(
                 "{one} of up to {one2} bytes: the ranks have room for {one3}",
@@ -275,12 +278,13 @@ def _result(record: dict[str, Any]) -> Result:
     return Result(**{**known, "wrong_ranks": tuple(known.get("wrong_ranks", ()))})
 
 
-def _rank(record: dict[str, Any], node_of: dict[int, str]) -> RankReport:
-    return RankReport(
-        rank=record["rank"],
-        node=node_of[record["rank"]],
-        device=record["device"],
-        import_seconds=record["import_seconds"],
-        init_seconds=record["init_seconds"],
-        nccl=record["nccl"],
+def _nodes_by_rank(job: Job) -> dict[int, str]:
+    return {placement.rank: placement.node for placement in job.placements}
+
+
+def _ranks(outcome: Outcome, node_of: Mapping[int, str]) -> tuple[RankReport, ...]:
+    known = set(RankReport.__struct_fields__)
+    return tuple(
+        RankReport(**{name: value for name, value in record.items() if name in known}, node=node_of[record["rank"]])
+        for record in outcome.records("joined")
     )

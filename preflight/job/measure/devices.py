@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, NamedTuple
 
 from preflight.facts.results import Device, NoDevice
+from preflight.facts.results.measured import named
 from preflight.job.start.outcome import Outcome, RankStory
 from preflight.job.start.run import run_job
 from preflight.launch.job import Job
@@ -70,7 +71,8 @@ def _without(story: RankStory, outcome: Outcome) -> NoDevice:
         return NoDevice(rank=place.rank, node=place.node, why=why)
     free, memory, wanted = (record[name] >> 20 for name in ("free_bytes", "memory_bytes", "wanted_bytes"))
     is_too_small = record["memory_bytes"] < record["wanted_bytes"] + OWN_BYTES
-    title = f"{record['device']} ({record['model']})"
+    place_there = {name: record.get(name, "") for name in ("device", "board", "uuid")}
+    title = f"{named(**place_there)} ({record['model']})"
     why = said(
         "{title} has {memory} MiB, and {free} of them free; measuring it by itself takes {wanted}",
         title,
@@ -86,7 +88,7 @@ def _without(story: RankStory, outcome: Outcome) -> NoDevice:
             memory,
             wanted,
         )
-    return NoDevice(rank=place.rank, node=place.node, why=why, device=record["device"], is_too_small=is_too_small)
+    return NoDevice(rank=place.rank, node=place.node, why=why, **place_there, is_too_small=is_too_small)
 
 
 def as_tuple(value: Any) -> Any:

@@ -48,13 +48,13 @@ class Found:
     not_measured: str = ""
 
 
-def spaces(job: Job) -> tuple[Space, ...]:
-    """The rails, then the nodes with several ranks; those with a single rank are left out."""
+def spaces(job: Job, named: Mapping[int, str]) -> tuple[Space, ...]:
+    """The rails, then the nodes, whose GPUs have names by their ranks; those with a single rank are left out."""
     rails: dict[int, dict[str, int]] = {}
     nodes: dict[str, dict[str, int]] = {}
     for place in job.placements:
         rails.setdefault(place.local_rank, {})[place.node] = place.rank
-        nodes.setdefault(place.node, {})[f"cuda:{place.local_rank}"] = place.rank
+        nodes.setdefault(place.node, {})[named.get(place.rank, f"cuda:{place.local_rank}")] = place.rank
     across = [Space(said("rail {number}", number), ranks, False) for number, ranks in sorted(rails.items())]
     within = [Space(name, ranks, True) for name, ranks in nodes.items()]
     return tuple(space for space in (*across, *within) if len(space.ranks) > 1)
@@ -85,12 +85,13 @@ async def search(
     sessions: dict[str, Session],
     job: Job,
     *,
+    named: Mapping[int, str],
     threshold: float,
     is_full: bool = False,
     say: Callable[[str], None] = lambda _text: None,
 ) -> tuple[Found, Outcome | None]:
     """Every rail and every node at once, in two looks at most; the end of the last job."""
-    plan = look(spaces(job), threshold=threshold, is_full=is_full)
+    plan = look(spaces(job, named), threshold=threshold, is_full=is_full)
     outcome = None
     try:
         pairs = next(plan)

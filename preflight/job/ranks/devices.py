@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from preflight.job.ranks.bench.cores import a_turn, cores_by, cores_near
 from preflight.job.ranks.bench.sensors import Sensors
-from preflight.job.ranks.rank.board import memory_of
-from preflight.job.ranks.rank.device import name_of, own_device
+from preflight.job.ranks.rank.board import identity_of, memory_of
+from preflight.job.ranks.rank.device import own_device
 from preflight.job.ranks.rank.life import live
 from preflight.job.ranks.rank.records import Records
 
@@ -164,7 +164,7 @@ def measured(device: torch.device, figures: tuple[str, ...], *, seconds: float) 
     """
     import torch
 
-    record: dict[str, Any] = {"record": "device", "device": name_of(device)}
+    record: dict[str, Any] = {"record": "device", **identity_of(device)}
     record["model"] = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     short = without_room(device)
     if short:

@@ -95,11 +95,13 @@ class Losses(msgspec.Struct):
     samples_missing: int = 0
 
 
-class NoDevice(msgspec.Struct):
+class NoDevice(msgspec.Struct, kw_only=True):
     """A rank's GPU had too little memory free to be measured by itself."""
 
     device: replies.Word
     model: replies.Word
+    board: replies.Word = ""
+    uuid: replies.Word = ""
     free_bytes: replies.Bytes
     memory_bytes: replies.Bytes
     wanted_bytes: replies.Bytes

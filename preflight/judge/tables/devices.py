@@ -232,4 +232,4 @@ def below_model(devices: Iterable[Device], *, shares: dict[str, float]) -> list[
 
 
 def _title(device: Device) -> str:
-    return said("{device} of {node} ({model})", device.device, device.node, device.model)
+    return said("{device} of {node} ({model})", device.named, device.node, device.model)

@@ -67,7 +67,7 @@ class TrainingView:
                         "rank {rank} on {nodes} ran on {device}; wanted {device2}",
                         rank,
                         nodes[0],
-                        reports[0].device,
+                        reports[0].named,
                         device,
                     )
                     blames.append(Blame(message, nodes=nodes))

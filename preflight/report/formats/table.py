@@ -42,7 +42,7 @@ def _lines(bench: Bench) -> Iterator[str]:
             "#  Rank {rank:2d} on {node} device {device}{nccl}",
             rank.rank,
             printable(rank.node),
-            printable(rank.device),
+            printable(rank.named),
             nccl,
         )
     if bench.not_measured:

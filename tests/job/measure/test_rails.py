@@ -50,7 +50,7 @@ class Fabric:
 
 def searched(job, fabric, **more) -> rails.Found:
     """What is found over a fabric."""
-    plan = rails.look(rails.spaces(job), threshold=0.8, **more)
+    plan = rails.look(rails.spaces(job, {}), threshold=0.8, **more)
     try:
         rounds = next(plan)
         while True:
@@ -66,16 +66,22 @@ def told(found):
 
 def test_the_spaces_of_a_job():
     """Rails across the nodes, then the GPUs of each node; one rank a node leaves one rail."""
-    assert [(one.name, len(one.ranks), one.is_within) for one in rails.spaces(cluster(3, 2))] == [
+    assert [(one.name, len(one.ranks), one.is_within) for one in rails.spaces(cluster(3, 2), {})] == [
         ("rail 0", 3, False),
         ("rail 1", 3, False),
         ("node1", 2, True),
         ("node2", 2, True),
         ("node3", 2, True),
     ]
-    assert [one.name for one in rails.spaces(cluster(2, 1))] == ["rail 0"]
-    assert [one.name for one in rails.spaces(cluster(1, 4))] == ["node1"]
-    assert rails.spaces(cluster(1, 1)) == ()
+    assert [one.name for one in rails.spaces(cluster(2, 1), {})] == ["rail 0"]
+    assert [one.name for one in rails.spaces(cluster(1, 4), {})] == ["node1"]
+    assert rails.spaces(cluster(1, 1), {}) == ()
+
+
+def test_gpus_of_a_node_have_the_names_of_their_boards():
+    """And CUDA's number where a rank told none."""
+    (space,) = rails.spaces(cluster(1, 2), {1: "GPU-5ad1f0c2 0000:9d:00.0 (cuda:1)"})
+    assert space.ranks == {"cuda:0": 0, "GPU-5ad1f0c2 0000:9d:00.0 (cuda:1)": 1}
 
 
 @pytest.mark.parametrize("nodes", [2, 3, 4, 8, 9, 32])
@@ -177,7 +183,7 @@ def test_a_whole_rail_is_held_against_two_others_at_least(gpus, is_told):
 
 def lying(job, fabric, liar: int, most: float):
     """A look over a fabric in which one rank claims more of what it receives than its senders do."""
-    plan = rails.look(rails.spaces(job), threshold=0.8)
+    plan = rails.look(rails.spaces(job, {}), threshold=0.8)
     try:
         rounds = next(plan)
         while True:

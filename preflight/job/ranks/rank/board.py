@@ -12,6 +12,8 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from preflight.job.ranks.rank.device import name_of
+
 if TYPE_CHECKING:
     import torch
 
@@ -45,6 +47,22 @@ def bus_id_of(device: torch.device) -> tuple[int, int, int]:
         raise OSError(f"the driver does not tell which board cuda:{number} is: error {code}")
     domain, bus, slot = (int(part, 16) for part in place.groups())
     return domain, bus, slot
+
+
+def identity_of(device: torch.device) -> dict[str, str]:
+    """What a rank says of its device: CUDA's number, and of a GPU its PCI address and UUID where they are known."""
+    import torch
+
+    found = {"device": name_of(device)}
+    if device.type != "cuda":
+        return found
+    with suppress(OSError, AttributeError):
+        domain, bus, slot = bus_id_of(device)
+        found["board"] = f"{domain:04x}:{bus:02x}:{slot:02x}.0"
+    properties: Any = torch.cuda.get_device_properties(device)
+    if uuid := str(getattr(properties, "uuid", "")):
+        found["uuid"] = f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{uuid}"
+    return found
 
 
 def memory_of(device: torch.device) -> tuple[int, int]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from preflight.job.ranks.rank.device import bound, name_of, own_device
+from preflight.job.ranks.rank.board import identity_of
+from preflight.job.ranks.rank.device import bound, own_device
 from preflight.job.ranks.rank.limits import AFTER_SECONDS, Planned, allowed, of_a_call
 from preflight.job.ranks.rank.traces import watch
 
@@ -91,7 +92,7 @@ def joined(world: World, *, nccl: str, records: Records) -> None:
             "record": "joined",
             "rank": world.rank,
             "hostname": socket.gethostname(),
-            "device": name_of(world.device),
+            **identity_of(world.device),
             "import_seconds": world.import_seconds,
             "init_seconds": time.perf_counter() - world.began,
             "nccl": nccl,

@@ -8,7 +8,7 @@ import socket
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from preflight.job.ranks.rank.device import name_of
+from preflight.job.ranks.rank.board import identity_of
 from preflight.job.ranks.training.place import from_every_rank
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def report_rank(steps: list[Step], found: dict[str, Any], *, data: Data, records
             "record": "trained",
             "rank": place.rank,
             "hostname": socket.gethostname(),
-            "device": name_of(place.device),
+            **identity_of(place.device),
             "step_seconds_median": statistics.median(step.seconds for step in steady),
             "step_seconds_p95": sorted(step.seconds for step in steady)[math.ceil(0.95 * len(steady)) - 1],
             "communication_seconds_median": statistics.median(step.communication_seconds for step in steady),

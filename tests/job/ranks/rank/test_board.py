@@ -6,9 +6,11 @@ import ctypes
 from types import SimpleNamespace
 
 import pytest
+import torch
 
+from preflight.facts.results.measured import named
 from preflight.job.ranks.rank import board
-from preflight.job.ranks.rank.board import bus_id_of, cached_bytes, memory_of
+from preflight.job.ranks.rank.board import bus_id_of, cached_bytes, identity_of, memory_of
 
 GIB = 1 << 30
 SECOND = SimpleNamespace(type="cuda", index=1)
@@ -123,3 +125,21 @@ def test_a_gpu_on_a_card_has_what_cuda_says(gpus, host):
     host(("0-63", 512, 300), ("", 512, 100), available=400)
     gpus(free=5 * GIB, whole=80 * GIB)
     assert memory_of(SECOND) == (5 * GIB, 80 * GIB)
+
+
+@pytest.mark.parametrize(("model", "kind"), [("NVIDIA H100 80GB HBM3", "GPU"), ("NVIDIA A100 MIG 1g.5gb", "MIG")])
+def test_a_gpu_is_named_by_its_board_and_uuid(gpus, model, kind):
+    """With CUDA's number, which depends on what the job may see."""
+    gpus(name=model, uuid="5ad1f0c2-1b2c", pci_domain_id=0, pci_bus_id=0x9D, pci_device_id=0)
+    found = identity_of(torch.device("cuda", 1))
+    assert found == {"device": "cuda:1", "board": "0000:9d:00.0", "uuid": f"{kind}-5ad1f0c2-1b2c"}
+    assert named(**found) == f"{kind}-5ad1f0c2 0000:9d:00.0 (cuda:1)"
+
+
+def test_a_gpu_of_which_nothing_is_told_has_cudas_number(gpus, monkeypatch):
+    """An old torch, and a driver that answers with an error; a processor is no board."""
+    gpus(name="NVIDIA H100 80GB HBM3")
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: Driver(code=100))
+    assert identity_of(torch.device("cuda", 1)) == {"device": "cuda:1"}
+    assert identity_of(torch.device("cpu")) == {"device": "cpu"}
+    assert named("cuda:1", board="", uuid="") == "cuda:1"
