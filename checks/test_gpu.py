@@ -127,7 +127,7 @@ def test_none_is_broken(cluster):
     Fix: `nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT` on the nodes named; reset the GPU, reboot or replace it.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, broken.BROKEN, faults.gpus, noun="GPU", kind=faults.model)
+    faults.judge(cluster, broken.BROKEN, faults.gpus, noun="GPU", kind=faults.model, board=lambda gpu: gpu.board)
 
 
 @pytest.mark.advisory
@@ -138,7 +138,7 @@ def test_none_is_held_back(cluster):
     Fix: `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER` on the nodes named.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, slowed.SLOWED, faults.gpus, noun="GPU", kind=faults.model)
+    faults.judge(cluster, slowed.SLOWED, faults.gpus, noun="GPU", kind=faults.model, board=lambda gpu: gpu.board)
 
 
 @pytest.mark.advisory
@@ -282,7 +282,9 @@ def test_nvlinks_counted_no_errors_during_the_run(ending):
     Fix: `nvidia-smi nvlink -e` on the nodes named; reset the GPUs, then have the baseboard or the cable looked at.
     """
     faults.needs_gpus(ending)
-    faults.judge(ending, counters.NVLINK_ERRORS, counters.watched_links, noun="GPU")
+    faults.judge(
+        ending, counters.NVLINK_ERRORS, counters.watched_links, noun="GPU", board=lambda links: links.gpu.board
+    )
 
 
 @pytest.mark.advisory

@@ -38,7 +38,7 @@ HALVES = "gpu.none_is_broken", "gpu.none_is_held_back"
 
 def row(check, words, **fields):
     """A row of a table of GPU faults, as GPU 0 of the second node shows it."""
-    return Broken(check, second(**fields), ("node2",), f"GPU 0: {words}")
+    return Broken(check, second(**fields), ("node2",), f"GPU 0 (0000:00:00.0): {words}")
 
 
 REACH = "gpu.gpus_reach_each_others_memory"
@@ -53,7 +53,7 @@ BROKEN = (
         "gpu.nvlinks_counted_no_errors_during_the_run",
         ended(**{"link 3: Recovery Errors": 2, "link 4: CRC Errors": 12}),
         ("node2",),
-        "GPU 0: link 3: Recovery Errors grew by 2",
+        "GPU 0 (0000:00:00.0): link 3: Recovery Errors grew by 2",
     ),
     Broken(
         "gpu.none_broke_during_the_run",
@@ -175,12 +175,17 @@ BROKEN = (
         "4 NVSwitches, and nvidia-fabricmanager does not run",
     ),
     Broken("gpu.nvlinks_are_up", with_gpus(*gpus(8, links=Links(17, 1))), ("node2",), "1 NVLinks are inactive, 17"),
-    Broken("gpu.nvlinks_are_up", with_gpus(*gpus(8, links=Links(0, 1))), ("node2",), "GPU 0: all NVLinks are inactive"),
+    Broken(
+        "gpu.nvlinks_are_up",
+        with_gpus(*gpus(8, links=Links(0, 1))),
+        ("node2",),
+        "GPU 0 (0000:00:00.0): all NVLinks are inactive",
+    ),
     Broken(
         "gpu.nvlinks_are_up",
         with_gpus(*gpus(1, links=Links(17, 0)), *gpus(8)[1:]),
         ("node2",),
-        "GPU 0: 17 NVLinks are active, 18 on others",
+        "GPU 0 (0000:00:00.0): 17 NVLinks are active, 18 on others",
     ),
     Broken(
         "gpu.nvlinks_are_up",
@@ -469,7 +474,11 @@ def bridged(*lacking, links):
 
 
 @pytest.mark.parametrize(
-    ("links", "words"), [(Links(3, 1), "GPU 0: 1 NVLinks are inactive"), (Links(0, 1), "GPU 0: all NVLinks are")]
+    ("links", "words"),
+    [
+        (Links(3, 1), "GPU 0 (0000:00:00.0): 1 NVLinks are inactive"),
+        (Links(0, 1), "GPU 0 (0000:00:00.0): all NVLinks are"),
+    ],
 )
 def test_cards_whose_equals_have_their_bridge_have_no_inactive_links(links, words):
     """Of a pair whose bridge is loose the GPU is named, and the node alone, be it one of two."""

@@ -397,7 +397,7 @@ FAULTS = (
         "NVLinks are inactive",
         has_links,
     ),
-    Fault("NVLinks all down", no_link, "gpu.nvlinks_are_up", "GPU 0: all NVLinks are inactive", has_links),
+    Fault("NVLinks all down", no_link, "gpu.nvlinks_are_up", "all NVLinks are inactive", has_links),
     Fault(
         "Fabric Manager stopped",
         lambda folder, platform: both(
@@ -419,7 +419,7 @@ FAULTS = (
         "NVLink recovers during the run",
         replaced(ERRORS, r"Link 2: (Recovery Errors|Link recovery failed events): 0", r"Link 2: \1: 3"),
         NVLINK_ERRORS,
-        "GPU 0: link 2: ",
+        "link 2: ",
         has_links,
         during=True,
     ),

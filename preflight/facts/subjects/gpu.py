@@ -82,6 +82,11 @@ class Gpu(Value, frozen=True, kw_only=True):
         return self.name, self.index % 2 if re.search(r"\bMI2[05]0X?\b", self.name) else 0
 
     @property
+    def board(self) -> str:
+        """Its PCI address: drivers count the GPUs that are there, so one that has fallen off the bus moves others."""
+        return self.bus_id.lower().removeprefix("0000")
+
+    @property
     def noun_of_links(self) -> str:
         """What joins it to the others of its node."""
         return "xGMI links" if self.is_amd else "NVLinks"
@@ -234,7 +239,9 @@ class Gpus(Value, frozen=True, kw_only=True):
         """
         gpus = self.readable()
         down = [
-            _of_gpu(said("GPU {index}: {links}", gpu.index, gpu.links.text(gpu.noun_of_links)), gpu.index)
+            _of_gpu(
+                said("GPU {index}: {links}", f"{gpu.index} ({gpu.board})", gpu.links.text(gpu.noun_of_links)), gpu.index
+            )
             for gpu in gpus
             if isinstance(gpu.links, Links)
             and gpu.links.inactive
@@ -243,12 +250,13 @@ class Gpus(Value, frozen=True, kw_only=True):
         if len(gpus) < 2:
             return ""
         up = {gpu.index: gpu.links.active for gpu in gpus if isinstance(gpu.links, Links) and not gpu.links.inactive}
+        boards = {gpu.index: gpu.board for gpu in gpus}
         most = max(up.values(), default=0)
         down += [
             _of_gpu(
                 said(
                     "GPU {index}: {count} {noun_of_links} are active, {most} on others",
-                    index,
+                    f"{index} ({boards[index]})",
                     count,
                     gpus[0].noun_of_links,
                     most,

@@ -17,6 +17,7 @@ from preflight.said.errors import Blame, BlameMany, BlockedBy, FactMissing, NotA
 
 T = TypeVar("T")
 NO_GPU = "no GPU on any node"
+MOST_BOARDS = 2  # that a sentence names: of more, most of a node is meant
 NO_RDMA = "no RDMA device on any node"
 
 
@@ -43,9 +44,10 @@ def judge(
     *,
     noun: str = "",
     kind: Callable[[T], str] = lambda _: "",
+    board: Callable[[T], str] = lambda _: "",
 ) -> None:
     """Raise the `blames` of these rows where there are any."""
-    found = blames(cluster, faults, things, noun=noun, kind=kind)
+    found = blames(cluster, faults, things, noun=noun, kind=kind, board=board)
     if found:
         raise BlameMany(found)
 
@@ -57,8 +59,11 @@ def blames(
     *,
     noun: str = "",
     kind: Callable[[T], str] = lambda _: "",
+    board: Callable[[T], str] = lambda _: "",
 ) -> list[Blame]:
     """A Blame for the nodes of every row that some of their `things` (label, thing) show, one a row and wording.
+
+    Where nodes have them on the same `board`, or one node alone does, that stands behind the label: a label may count.
 
     A fact that none of a `kind` of things reports is left out (and `untold`, where nothing reports it, or few nodes of
     many); where some report it, a node with one that does not cannot be judged. NotApplicable where no row is reported.
@@ -70,7 +75,7 @@ def blames(
     untold: list[str] = []
     is_asked = False
     for row in rows:
-        answers = _answers(cluster, row, of_node, noun)
+        answers = _answers(cluster, row, of_node, noun, board)
         is_asked |= bool(answers.reported)
         untold += _left_open(cluster, row.name, answers)
         found += [
@@ -93,13 +98,18 @@ class _Answers:
 
 
 def _answers(
-    cluster: Cluster, row: Fault[T], of_node: Mapping[str, Iterable[tuple[str, T, str]]], noun: str
+    cluster: Cluster,
+    row: Fault[T],
+    of_node: Mapping[str, Iterable[tuple[str, T, str]]],
+    noun: str,
+    board: Callable[[T], str],
 ) -> _Answers:
     """Ask each thing (label, thing, kind) of each node; one whose fact could not be read leaves its node unjudged."""
     answers = _Answers({}, {}, {})
+    shown: dict[tuple[str, tuple[str, ...]], dict[str, list[str]]] = {}  # words and labels -> node -> boards
     message, reported = row.message, answers.reported
     for name, things in of_node.items():
-        labels: dict[str, list[str]] = {}  # what is wrong -> the things of this node that show it
+        labels: dict[str, dict[str, str]] = {}  # what is wrong -> the things of this node that show it, with boards
         for label, thing, kind in things:
             try:
                 words = message(thing)
@@ -117,11 +127,16 @@ def _answers(
             else:
                 reported[kind] = {name}
             if words:
-                labels.setdefault(words, []).append(label)
-        for words, which in labels.items():
-            place = f"{noun} {', '.join(which)}".strip() if any(which) else ""
-            text = said("{place}: {words}", place, words) if place else words
-            answers.shown.setdefault(knowing(text, about=row.name, things=tuple(which)), []).append(name)
+                labels.setdefault(words, {})[label] = board(thing)
+        for words, boards in labels.items():
+            shown.setdefault((words, tuple(boards)), {})[name] = list(boards.values())
+    for (words, which), of_nodes in shown.items():
+        boards_of = next(iter(of_nodes.values()))
+        is_same = len(which) <= MOST_BOARDS and all(one == boards_of for one in of_nodes.values())
+        names = [f"{label} ({one})" if one and is_same else label for label, one in zip(which, boards_of, strict=True)]
+        place = f"{noun} {', '.join(names)}".strip() if any(which) else ""
+        text = said("{place}: {words}", place, words) if place else words
+        answers.shown[knowing(text, about=row.name, things=which)] = list(of_nodes)
     return answers
 
 

@@ -47,6 +47,22 @@ def test_things_of_a_node_are_named_by_their_label():
         faults.judge(roce(1).cluster, [row], faults.gpus, noun="GPU")
 
 
+def test_one_or_two_things_are_named_with_their_boards_where_all_nodes_have_them_there():
+    """A label may count what is there; a sentence about most of a node, or about unlike nodes, is clear without."""
+    for hot, place in (
+        ((1,), "1 (0000:01:00.0)"),
+        ((0, 1), "0 (0000:00:00.0), 1 (0000:01:00.0)"),
+        (range(3), "0, 1, 2"),
+    ):
+        row = Fault("x", lambda gpu, hot=hot: "hot" if gpu.index in hot else "", "cool it", "a book")
+        (blame,) = faults.blames(roce(2).cluster, [row], faults.gpus, noun="GPU", board=lambda gpu: gpu.board)
+        assert str(blame.message) == f"GPU {place}: hot"
+    boards = iter(["0000:9d:00.0", "0000:1b:00.0"])
+    row = Fault("x", lambda gpu: "hot" if gpu.index == 1 else "", "cool it", "a book")
+    (blame,) = faults.blames(roce(2).cluster, [row], faults.gpus, noun="GPU", board=lambda _: next(boards))
+    assert (str(blame.message), blame.nodes) == ("GPU 1: hot", ("node1", "node2"))
+
+
 def test_a_label_stands_alone_where_no_noun_is_given():
     """As the name of a port does, which says what it is."""
     row = Fault("x", lambda thing: "it is broken" if thing else "", "mend it", "a book")
