@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -55,5 +57,17 @@ class Stages:
         except PreflightError as error:
             self._broken[stage] = str(error)
             raise NotMeasured(str(error)) from None
+        except Exception as error:
+            self._broken[stage] = of_ours(error)
+            raise NotMeasured(self._broken[stage]) from error
         finally:
             self.seconds_of[stage] = round(time.monotonic() - begun, 3)
+
+
+def of_ours(error: Exception) -> str:
+    """A fault of preflight itself, with the place for whoever mends it."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    return said(
+        "a fault of preflight itself: {kind} at {place}: {error}", type(error).__name__, place, str(error)[:200]
+    )

@@ -83,6 +83,16 @@ def test_nine_collectives_are_right_and_ncclls_log_is_read(run):
     report, _, logs, done = run(*NINE, "--mode=blocking")
     nine_are_right(report["bench"], logs, done, ranks=4)
     assert {device["sm_mhz"] for device in report["bench"]["devices"]} == {1980.0}
+    assert "NCCL_ALGO=Ring" in {result["group"] for result in report["bench"]["results"]}
+    assert {use["algorithm"] for use in report["bench"]["transports"] if use["algorithm"]} == {"TREE SIMPLE"}
+
+
+def test_a_nccl_that_does_not_read_its_variable_again_is_measured_over_no_ring(run):
+    """Its log shows that: the second all-reduce is left out, and what was measured counts."""
+    report, _, _, done = run("bench", "-b", "64K", "-e", "64K", "--iters=6", deaf=True)
+    assert {result["group"] for result in report["bench"]["results"]} == {""}, done.stdout + done.stderr
+    why = "all_reduce with NCCL_ALGO=Ring: NCCL's log says that it took TREE SIMPLE"
+    assert report["bench"]["left_out"] == [why]
 
 
 def test_a_gpu_at_half_its_clock_is_named_with_the_reason(run, lab2):

@@ -38,3 +38,20 @@ def test_a_stage_that_loses_a_node_is_not_measured_and_its_time_is_noted():
     assert begun == ["bench"]
     assert stages.seconds_of["bench"] >= 0
     assert stages.timed("mesh", lambda: 7) == 7
+
+
+def test_a_fault_of_our_own_is_told_with_its_place_and_not_tried_again():
+    """Else each check would start the stage anew, and none would say why."""
+    stages, begun = Stages(300.0), []
+
+    def stumble() -> None:
+        begun.append("bench")
+        raise KeyError("rank")
+
+    for _ in range(2):
+        with pytest.raises(
+            NotMeasured, match=r"a fault of preflight itself: KeyError at test_stages\.py:\d+: 'rank'"
+        ) as told:
+            stages.timed("bench", stumble)
+    assert begun == ["bench"]
+    assert told.value.__cause__ is None

@@ -13,7 +13,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.results import RING, Bench, Disputed, Expected, RankReport, Result, Slow, Stream, Transport
 from preflight.job.measure import devices, rails
 from preflight.job.measure.expectations import expectations, is_over_tcp, uplinks_of
-from preflight.job.measure.nccl_log import parse_nccl_log
+from preflight.job.measure.nccl_log import parse_nccl_log, took_a_ring
 from preflight.job.measure.rdma import writes
 from preflight.job.measure.scope import Rounds, as_settings
 from preflight.job.measure.streams import search as search_streams
@@ -119,8 +119,8 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     if has_links and is_over_tcp(uplinks) and (is_asked or not is_rate_known):
         streams, disputed, slow, without_streams = await _streams(sessions, addresses, plan)
     outcome = outcomes["bench"] = await _ended(sessions, job, plan)
-    results = tuple(_result(record) for record in outcome.records("result"))
-    node_of = {placement.rank: placement.node for placement in job.placements}
+    results, unheld = _held(outcome)
+    node_of = _nodes_by_rank(job)
     transports = tuple(_transport(record, node_of) for record in outcome.records("nccl_log"))
     is_tcp = is_over_tcp(uplinks_of(cluster, backend=backend, transports=transports))
     if not is_tcp:  # contrary to the nodes' facts: the streams went over a network that the job does not use
@@ -139,7 +139,7 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
             outcomes |= {"rails": ended} if ended is not None else {}
         if not is_tcp and has_links:
             ports = await _slow_ports(sessions, cluster, job, plan)
-    bench = _as_reported(job, outcome, nodes=len(addresses), results=results, transports=transports)
+    bench = _as_reported(job, outcome, nodes=len(addresses), results=results, transports=transports, unheld=unheld)
     first = str(job.settings["operations"][0])
     found: dict[str, Any] = {
         "expected": expected_of.get("all_reduce", expected_of.get(first)),
@@ -210,7 +210,13 @@ async def _ended(sessions: dict[str, Session], job: Job, plan: Plan) -> Outcome:
 
 
 def _as_reported(
-    job: Job, outcome: Outcome, *, nodes: int, results: tuple[Result, ...], transports: tuple[Transport, ...]
+    job: Job,
+    outcome: Outcome,
+    *,
+    nodes: int,
+    results: tuple[Result, ...],
+    transports: tuple[Transport, ...],
+    unheld: tuple[str, ...],
 ) -> Bench:
     """What the ranks reported, before anybody knows what to expect of it, or who is slow."""
     node_of = _nodes_by_rank(job)
@@ -222,7 +228,8 @@ def _as_reported(
         expected=None,
         slow=(),
         ranks=_ranks(outcome, node_of),
-        left_out=tuple(
+        left_out=unheld
+        + tuple(
             said(
                 "{one} of up to {one2} bytes: the ranks have room for {one3}",
                 one["op"],
@@ -271,6 +278,15 @@ def _disappoints(results: tuple[Result, ...], expected: Mapping[str, Expected], 
             if result.busbw_gbytes_per_s < share * of_it.busbw_gbytes_per_s:
                 return True
     return False
+
+
+def _held(outcome: Outcome) -> tuple[tuple[Result, ...], tuple[str, ...]]:
+    """The results, and why those over a ring are not among them where NCCL's own log does not show that it took one."""
+    results = tuple(_result(record) for record in outcome.records("result"))
+    of_all = tuple(result for result in results if result.group != RING)
+    lines = [str(line) for record in outcome.records("ring_log") for line in record["lines"]]
+    why = took_a_ring(lines) if len(of_all) < len(results) else ""
+    return (of_all, (said("all_reduce with {RING}: {why}", RING, why),)) if why else (results, ())
 
 
 def _result(record: dict[str, Any]) -> Result:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from preflight.facts.results import Transport
+from preflight.said import said
 
 NETWORK = re.compile(r"NCCL INFO (?:Using network (.+?)|Assigned NET plugin (.+?) to comm)\s*$")
 PORTS = re.compile(r"NCCL INFO NET/([^:/]+?) ?: Using (\[.*)")
@@ -38,6 +39,7 @@ LOST_PLUGIN = re.compile(
 )
 PLUGIN_WARNS = re.compile(r"NCCL WARN (NET/(?!IB\b|Socket\b|Plugin\b)\w+ .*?)\s*$")  # why it does not start
 # 2.20 to 2.22 say no operation, 2.20 to 2.23 numbers; up to 2.19 nothing is said.
+HELD = re.compile(r"NCCL INFO NCCL_ALGO set by environment to (\w+)")
 TUNING = re.compile(r"NCCL INFO (?:(\w+): )?(\d+) Bytes -> Algo (\w+) proto (\w+)")
 ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 PROTOCOLS = ("LL", "LL128", "SIMPLE")
@@ -172,3 +174,17 @@ def algorithm_of(transports: Iterable[Transport], op: str, operations: Sequence[
     names = (op, "") if len(operations) == 1 else (op,)
     reported = [one.algorithms[name] for one in transports for name in names if name in one.algorithms]
     return max(dict.fromkeys(reported), key=reported.count, default="")
+
+
+def took_a_ring(lines: Sequence[str]) -> str:
+    """Why nobody knows that a communicator for which NCCL_ALGO=Ring was set went by it; "" where its own log says so.
+
+    Versions of NCCL before 2.20 do not write which algorithm they choose, but that they have read the variable.
+    """
+    chosen = parse_nccl_log(lines).algorithm
+    if chosen and not chosen.startswith("RING"):
+        return said("NCCL's log says that it took {chosen}", chosen)
+    held = next((found[1] for line in lines if (found := HELD.search(line))), "")
+    if chosen or held.lower() == "ring":
+        return ""
+    return said("NCCL's log does not say that it read NCCL_ALGO again")

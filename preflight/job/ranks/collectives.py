@@ -20,7 +20,7 @@ from typing import Any
 
 from preflight.job.ranks.bench.figures import is_settled, summary
 from preflight.job.ranks.bench.groups import Place, largest, over_a_ring, places
-from preflight.job.ranks.bench.nccl import DUMPS, dump_topology, nccl_dump, nccl_in_use, nccl_lines
+from preflight.job.ranks.bench.nccl import DUMPS, bytes_so_far, dump_topology, nccl_dump, nccl_in_use, nccl_lines
 from preflight.job.ranks.bench.operations import COLLECTIVES, Collective
 from preflight.job.ranks.bench.pairs import exchange
 from preflight.job.ranks.bench.settings import Settings
@@ -188,7 +188,7 @@ def work(given: dict[str, Any], records: Records) -> None:
     is_nccl = settings.backend == "nccl"
     nccl_log = ""
     if is_nccl and records.socket:
-        nccl_log = keep_what_is_written(records.rank, subsystems="INIT,NET,GRAPH,TUNING")
+        nccl_log = keep_what_is_written(records.rank, subsystems="INIT,NET,GRAPH,TUNING,ENV")
         dump_topology(nccl_log, records.rank)
     place = join(settings=settings, records=records)
     gc.freeze()
@@ -210,8 +210,10 @@ def work(given: dict[str, Any], records: Records) -> None:
         dumps = {name.lower(): nccl_dump(f"{nccl_log}-{name}") for name in DUMPS}
         records.send({"record": "nccl_log", "lines": nccl_lines(nccl_log), **dumps})
     if settings.holds_to_ring and "NCCL_ALGO" not in os.environ:
-        alone = replace(settings, operations=("all_reduce",))
+        alone, begin = replace(settings, operations=("all_reduce",)), bytes_so_far(nccl_log)
         sweep(settings=alone, place=over_a_ring(place, patience=patience), records=records, ahead=ahead)
+        if nccl_log and place.rank == 0:  # which alone writes what NCCL chose
+            records.send({"record": "ring_log", "lines": nccl_lines(nccl_log, begin=begin)})
     if settings.pairs:
         records.stage("pairs")
         exchange(settings=settings, place=place, records=records)

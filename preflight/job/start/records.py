@@ -115,6 +115,12 @@ class NcclLog(msgspec.Struct):
     graph: list[replies.Line] = []
 
 
+class RingLog(msgspec.Struct):
+    """What NCCL wrote while it was held to a ring."""
+
+    lines: list[replies.Line]
+
+
 KINDS: Mapping[str, type[msgspec.Struct]] = {
     "stage": Stage,
     "failed": Failed,
@@ -131,6 +137,7 @@ KINDS: Mapping[str, type[msgspec.Struct]] = {
     "losses": Losses,
     "left_out": LeftOut,
     "nccl_log": NcclLog,
+    "ring_log": RingLog,
 }
 
 

@@ -28,6 +28,7 @@ class Description:
     reasons: dict = field(default_factory=dict)  # GPU -> bits that NVML gives for a slow-down under load
     pcie: dict = field(default_factory=dict)  # GPU -> the generation of its PCIe link, where it is not 5
     nccl: tuple = (2, 27, 3)
+    deaf: bool = False  # whether NCCL reads NCCL_ALGO for its first communicator alone
     network: str = "Socket"
     ports: tuple = ()  # as NCCL lists them: mlx5_0:1/IB
     gdr: bool = True

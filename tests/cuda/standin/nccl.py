@@ -60,6 +60,7 @@ class Communicator:
         self.log = None
         self.waiting = []  # works of the stream that have not begun
         self.tuned = set()
+        self.algorithms = {}  # by process group, None for that of all ranks
 
     # -- the start ------------------------------------------------------------------------------------------------
 
@@ -85,9 +86,17 @@ class Communicator:
             last = f"Duplicate GPU detected : rank {rank} and rank {same[0]} both on CUDA device {16 + device:x}000"
             self.log.warn_of("init.cc:1007", last)
             self.fail("invalid usage", last)
+        self.choose(None)
         words.dump_topology(rank=rank, device=devices[rank])
         words.tell_start(self.log, rank=rank, hosts=hosts, devices=devices, description=self.description)
         threading.Thread(target=self.watch, daemon=True).start()
+
+    def choose(self, group):
+        """The algorithm of a communicator: a tree for a node or two, or what the variable says when it is made."""
+        held = "" if self.description.deaf and self.algorithms else os.environ.get("NCCL_ALGO", "")
+        self.algorithms[group] = held.upper() or "TREE"
+        if held:
+            self.log.tell("ENV", f"NCCL_ALGO set by environment to {held}")
 
     def unique_id(self, store, rank):
         """What rank 0 gives to all; who waits too long for it says so, the one error of a start that torch times."""
@@ -106,15 +115,15 @@ class Communicator:
 
     # -- collectives ----------------------------------------------------------------------------------------------
 
-    def launch(self, kind, tensors, call):
+    def launch(self, kind, tensors, call, group=None):
         """Enqueue a collective; gives its work, or several."""
         count = max((tensor.numel() for tensor in tensors), default=0)
         operation = Operation(len(self.operations) + 1, kind, count)
         self.operations.append(operation)
-        if kind in TUNED and (kind, count) not in self.tuned:
-            self.tuned.add((kind, count))
+        if kind in TUNED and (kind, count, group) not in self.tuned:
+            self.tuned.add((kind, count, group))
             size = max((tensor.numel() * tensor.element_size() for tensor in tensors), default=0)
-            chosen = "Algo RING proto SIMPLE channel{Lo..Hi}={0..1}"
+            chosen = f"Algo {self.algorithms.get(group, 'TREE')} proto SIMPLE channel{{Lo..Hi}}={{0..1}}"
             self.log.tell("TUNING", f"{TUNED[kind]}: {size} Bytes -> {chosen}")
         work = Work(self, operation, call)
         self.waiting.append(work)
@@ -322,14 +331,20 @@ def put_under(torch, description):
         return start("gloo", store=store, rank=rank, world_size=world_size, timeout=FOR_EVER, **named)
 
     def new_group(*args, **named):
-        return group(*args, **{**named, "timeout": FOR_EVER}) if running[0] else group(*args, **named)
+        if not running[0]:
+            return group(*args, **named)
+        made = group(*args, **{**named, "timeout": FOR_EVER})
+        communicator.choose(made)
+        return made
 
     def launched(original, kind):
         def call(*args, async_op=False, **named):
             if not running[0]:
                 return original(*args, async_op=async_op, **named)
             tensors = [value for value in args if isinstance(value, torch.Tensor)]
-            work = communicator.launch(kind, tensors, lambda: original(*args, async_op=True, **named))
+            work = communicator.launch(
+                kind, tensors, lambda: original(*args, async_op=True, **named), named.get("group")
+            )
             if async_op:
                 return work
             work.wait()

@@ -249,13 +249,29 @@ def test_what_is_expected_follows_the_algorithm_of_nccl():
     """A tree over two nodes sends less over the links than a ring; the ring is held against the links themselves."""
     log = {"record": "nccl_log", "lines": [USING, NVLS_TREE]}
     ring = result(180.0, group=RING)
-    found, _, started = run(said(470.0, log, ring), given=with_netdevs(roce(2)), backend="nccl", ranks_per_node=8)
+    held = {"record": "ring_log", "lines": [NVLS_TREE.replace("NVLS_TREE", "RING")]}
+    found, _, started = run(said(470.0, log, ring, held), given=with_netdevs(roce(2)), backend="nccl", ranks_per_node=8)
     assert found.expected_of["all_reduce"].busbw_gbytes_per_s == pytest.approx(475.2)
     assert found.expected_of[RING].busbw_gbytes_per_s == pytest.approx(370.8)
     assert [workload for workload, _ in started] == ["collectives", "pairs"]
     view = BenchView(found, roce(2).cluster)
     assert view.by_ring().busbw_gbytes_per_s == 180.0
     assert view.all_reduce().busbw_gbytes_per_s == 470.0
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [([], "does not say that it read NCCL_ALGO again"), ([NVLS_TREE], "says that it took NVLS_TREE SIMPLE")],
+)
+def test_a_ring_that_nccls_log_does_not_show_is_left_out(lines, why):
+    """It may have been the same tree once more: it is held against no link, and nobody is searched for."""
+    log, held = {"record": "nccl_log", "lines": [USING, NVLS_TREE]}, {"record": "ring_log", "lines": lines}
+    words = said(470.0, log, result(180.0, group=RING), held)
+    found, _, started = run(words, given=with_netdevs(roce(2)), backend="nccl", ranks_per_node=8)
+    assert [one.group for one in found.results] == [""]
+    assert found.left_out == (f"all_reduce with NCCL_ALGO=Ring: NCCL's log {why}",)
+    assert [workload for workload, _ in started] == ["collectives"]
+    assert BenchView(found, roce(2).cluster).all_reduce().busbw_gbytes_per_s == 470.0
 
 
 @pytest.mark.parametrize(("backend", "nodes", "scope", "holds"), [("nccl", 2, "all", True), ("gloo", 2, "all", False)])

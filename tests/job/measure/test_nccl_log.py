@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.job.measure.nccl_log import NcclUse, parse_nccl_log
+from preflight.job.measure.nccl_log import NcclUse, parse_nccl_log, took_a_ring
 
 FIELD_DATA = Path(__file__).parents[4] / "shared/field-data/nccl-logs"
 NEW = """\
@@ -332,3 +332,23 @@ def test_logs_from_the_field(name, network, port, between):
     assert used.network == network
     assert port in used.ports
     assert used.between_nodes == between
+
+
+CHOSE = "n1:1:1 [0] NCCL INFO AllReduce: 65536 Bytes -> Algo {} proto SIMPLE channel{{Lo..Hi}}={{0..1}}"
+READ = "n1:1:1 [0] NCCL INFO NCCL_ALGO set by environment to Ring"
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([READ, CHOSE.format("RING")], ""),
+        ([CHOSE.format("RING")], ""),
+        ([READ], ""),  # before 2.20 nothing says what is chosen
+        ([READ, CHOSE.format("TREE")], "NCCL's log says that it took TREE SIMPLE"),
+        ([READ.replace("Ring", "Tree")], "NCCL's log does not say that it read NCCL_ALGO again"),
+        ([], "NCCL's log does not say that it read NCCL_ALGO again"),
+    ],
+)
+def test_nccls_own_log_shows_that_it_was_held_to_a_ring(lines, why):
+    """A variable that is set is no proof that it was read."""
+    assert took_a_ring(lines) == why

@@ -123,7 +123,8 @@ def parts(said: list[str]) -> Iterator[None]:
         "sweep": swept,
         "exchange": lambda *, settings, **_more: said.append(f"exchanges {settings.pairs}"),
         "largest": lambda values, *, place: said.append(f"largest {values} of {place.ranks}") or values,
-        "nccl_lines": lambda path: [f"lines of {path}"],
+        "nccl_lines": lambda path, begin=0: [f"lines of {path} from {begin}"],
+        "bytes_so_far": len,
         "nccl_dump": lambda path: [f"dump {path}"],
         "gc": types.SimpleNamespace(freeze=partial(said.append, "freezes"), enable=partial(said.append, "collects")),
     }

@@ -8,7 +8,7 @@ from typing import Any
 NCCL_SIGNS = (
     *(" via ", "Using network", " : Using ", "coll channels", "Bytes -> Algo", "NCCL WARN", "GPU Direct RDMA"),
     *("NVLS multicast", " MNNVL ", "use ring PXN", "NET/Plugin", "NET plugin", "network plugin", "No device found"),
-    "Proceeding without NVLS",
+    *("Proceeding without NVLS", "NCCL_ALGO set by environment"),
 )
 NCCL_LINES = 400
 DUMPS = ("TOPO", "GRAPH")
@@ -31,14 +31,20 @@ def nccl_in_use() -> str:
     return f"{'.'.join(str(part) for part in nccl.version())} {' '.join(sorted(paths)) or 'linked into torch'}"
 
 
-def nccl_lines(path: str) -> list[str]:
-    """What NCCL wrote about its network and its paths.
+def bytes_so_far(path: str) -> int:
+    """How much NCCL has written; 0 where nothing."""
+    return os.path.getsize(path) if os.path.exists(path) else 0
+
+
+def nccl_lines(path: str, *, begin: int = 0) -> list[str]:
+    """What NCCL wrote about its network and its paths, from that byte on.
 
     Of thousands of channels one line for each path is kept, and of each operation one for each size.
     """
     kept: dict[str, str] = {}
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
+            file.seek(begin)
             for line in file:
                 if any(sign in line for sign in NCCL_SIGNS):
                     message = line.partition(" NCCL ")[2] or line
