@@ -81,7 +81,8 @@ def test_no_group_is_slower_than_the_others(bench, settings):
 def test_gpus_multiply_alike_every_time(bench):
     """A GPU that multiplies the same matrices again gets the same product.
 
-    One that does not corrupts gradients silently: the loss is a little off, or NaN after days.
+    One that does not corrupts gradients silently: the loss is a little off, or NaN after days. The numbers are whole
+    and small: there is one right product, in whatever order a library adds.
     Fix: leave the nodes named out; `dcgmi diag -r 3` there, and have the GPU replaced.
     """
     wrong = devices.wrong(bench.gpus())

@@ -88,11 +88,23 @@ def test_nine_collectives_are_right_and_ncclls_log_is_read(run):
 
 
 def test_a_nccl_that_does_not_read_its_variable_again_is_measured_over_no_ring(run):
-    """Its log shows that: the second all-reduce is left out, and what was measured counts."""
-    report, _, _, done = run("bench", "-b", "64K", "-e", "64K", "--iters=6", deaf=True)
+    """Its log shows that: the second all-reduce is left out, and what was measured counts.
+
+    So are two GPUs of node2 named whose products are not what they were, and not the same by another way.
+    """
+    asked = ("bench", "-b", "64K", "-e", "64K", "--iters=6")
+    report, _, _, done = run(*asked, gpus=3, deaf=True, of_node2={"wrong": [1], "crooked": [0]})
     assert {result["group"] for result in report["bench"]["results"]} == {""}, done.stdout + done.stderr
     why = "all_reduce with NCCL_ALGO=Ring: NCCL's log says that it took TREE SIMPLE"
     assert report["bench"]["left_out"] == [why]
+    check = "bench.gpus_multiply_alike_every_time"
+    (told,) = [one for one in report["findings"] if one["check"] == check and one["verdict"] == "fail"]
+    crooked, wrong = told["message"].split("; ")
+    assert told["nodes"] == ["node2"]
+    assert crooked.startswith("GPU-00000000 0000:10:00.0 (cuda:0) of node2"), done.stdout
+    assert crooked.endswith("9216 elements of one exact product differ by two ways")
+    assert wrong.startswith("GPU-00000001 0000:11:00.0 (cuda:1) of node2")
+    assert wrong.endswith("products differ from those of the same product before")
 
 
 def test_a_gpu_at_half_its_clock_is_named_with_the_reason(run, lab2):

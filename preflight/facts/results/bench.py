@@ -157,6 +157,7 @@ class Device(OnDevice, frozen=True, kw_only=True):
     from_device_gbytes_per_s: float | None = None
     products: int = 0  # that were verified
     wrong_products: int = 0
+    paths_differ: int = 0  # elements in which two ways to the same exact product differ
     sm_mhz: float | None = None  # this and what follows: the median while it multiplied
     sm_mhz_max: float | None = None
     memory_mhz: float | None = None

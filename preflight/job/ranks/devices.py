@@ -14,6 +14,8 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 SIDE = {"cuda": 8192, "cpu": 512}  # of the square matrices: the multiplications keep the whole device busy
+MOST, MOST_OF_HALF = 45, 16  # 8192 products of 45 stay below 2**24; of 16, hardly one sum above what float16 holds
+PARTS = 4
+IN_16_BITS = "allow_bf16_reduced_precision_reduction", "allow_fp16_reduced_precision_reduction"
+TUNES = "PYTORCH_TUNABLEOP_ENABLED"
 COPIED_BYTES = {"cuda": 1024 * MIB, "cpu": 64 * MIB}  # far more than the caches hold
 HOST_BYTES = 256 * MIB
 MOST_TAKEN_OFF = 0.9  # of a figure is left at least, whatever the clock says
@@ -71,8 +77,10 @@ def timed(operation: Callable[[], Any], *, device: torch.device, seconds: float)
 def matmul(device: torch.device, *, seconds: float) -> dict[str, Any]:
     """TFLOP/s of the type that models are trained in; how many products, and elements of the last, differ from a first.
 
-    The numbers are random: of constant ones a GPU needs less power, and is faster than in a job. Every product is
-    verified by the sum of its bits, whose own time is measured and taken off: a twentieth, on a GPU.
+    The numbers are random: of constant ones a GPU needs less power, and is faster than in a job. They are whole and so
+    small that every sum of their products is exact in 32 bits: whatever kernel a library takes, and in whatever order
+    it adds, there is one right product. Two ways to it are compared first. Every product is verified by the sum of its
+    bits, whose own time is measured and taken off: a twentieth, on a GPU.
     """
     import torch
 
@@ -80,8 +88,42 @@ def matmul(device: torch.device, *, seconds: float) -> dict[str, Any]:
     half = torch.bfloat16 if device.type == "cuda" and cuda.get_device_capability(device) >= (8, 0) else torch.float16
     dtype = half if device.type == "cuda" else torch.float32
     side = SIDE[device.type]
-    left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+    most = MOST_OF_HALF if dtype is torch.float16 else MOST
+    left, right = (torch.randint(-most, most + 1, (side, side), device=device).to(dtype) for _ in range(2))
+    with exact_sums():
+        return {
+            "matmul_dtype": str(dtype).removeprefix("torch."),
+            **multiplied(left, right, device=device, seconds=seconds),
+        }
+
+
+@contextmanager
+def exact_sums() -> Iterator[None]:
+    """Sums of products are kept in 32 bits, and no kernel is looked for while the clock runs (torch's TunableOp)."""
+    import torch
+
+    options: Any = torch.backends.cuda.matmul
+    before = {name: getattr(options, name) for name in IN_16_BITS}
+    tuned = os.environ.get(TUNES)
+    os.environ[TUNES] = "0"  # which torch reads with the first product
+    for name in IN_16_BITS:
+        setattr(options, name, False)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(options, name, value)
+        os.environ.pop(TUNES)
+        os.environ |= {} if tuned is None else {TUNES: tuned}
+
+
+def multiplied(left: torch.Tensor, right: torch.Tensor, *, device: torch.device, seconds: float) -> dict[str, Any]:
+    """The figures of a product, for about so many seconds."""
+    import torch
+
+    side = SIDE[device.type]
     first = left @ right
+    by_parts = torch.cat([left @ part for part in right.chunk(PARTS, dim=1)], dim=1)  # other shapes, other kernels
     product = torch.empty_like(first)
     wanted = checksum(first)
     differing = torch.zeros((), dtype=torch.int64, device=device)
@@ -99,10 +141,10 @@ def matmul(device: torch.device, *, seconds: float) -> dict[str, Any]:
     verifying = timed(lambda: differing.add_(checksum(first).ne(wanted)), device=device, seconds=0.0)
     return {
         "matmul_tflops_per_s": 2 * side**3 / max(took - verifying, MOST_TAKEN_OFF * took) / 1e12,
-        "matmul_dtype": str(dtype).removeprefix("torch."),
         "products": products,
         "wrong_products": int(differing),
         "wrong": int(product.ne(first).count_nonzero()),
+        "paths_differ": int(by_parts.ne(first).count_nonzero()),
         **sensors.reported(),
     }
 

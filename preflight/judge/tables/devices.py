@@ -36,15 +36,31 @@ def figures(device: Device) -> Iterator[tuple[str, float]]:
 
 
 def wrong(devices: Iterable[Device]) -> list[Blame]:
-    """A Blame for each device whose product was another one the second time."""
-    return [
-        Blame(
-            said("{title}: {wrong} differ from those of the same product before", _title(one), _wrong(one)),
-            nodes=[one.node],
+    """A Blame for each device whose product was another one the second time, or by another way.
+
+    By another way only where both agree on some device of its model: else the library may add inexactly. NotMeasured
+    where that is all that is known.
+    """
+    held = tuple(devices)
+    found, unsure = [], []
+    for one in held:
+        if one.wrong or one.wrong_products:
+            words = said("{title}: {wrong} differ from those of the same product before", _title(one), _wrong(one))
+            found.append(Blame(words, nodes=[one.node]))
+        elif one.paths_differ and any(other.model == one.model and not other.paths_differ for other in held):
+            words = said(
+                "{title}: {paths_differ} elements of one exact product differ by two ways",
+                _title(one),
+                one.paths_differ,
+            )
+            found.append(Blame(words, nodes=[one.node]))
+        elif one.paths_differ:
+            unsure.append(one.model)
+    if unsure and not found:
+        raise NotMeasured(
+            said("two ways to one exact product differ on every {unsure}: its library adds inexactly", unsure[0])
         )
-        for one in devices
-        if one.wrong or one.wrong_products
-    ]
+    return found
 
 
 def _wrong(device: Device) -> str:

@@ -25,6 +25,7 @@ class Description:
     late: dict = field(default_factory=dict)  # rank -> seconds for which a peer still sends when its kernel has ended
     failing: tuple = ()  # GPUs whose kernels fail, which shows where somebody waits for them
     wrong: tuple = ()  # GPUs whose products are wrong now and then
+    crooked: tuple = ()  # GPUs whose products of a narrow matrix are wrong
     reasons: dict = field(default_factory=dict)  # GPU -> bits that NVML gives for a slow-down under load
     pcie: dict = field(default_factory=dict)  # GPU -> the generation of its PCIe link, where it is not 5
     nccl: tuple = (2, 27, 3)

@@ -226,17 +226,19 @@ def put_under(torch, description):
                 named["device"] = there
             args = tuple(there if is_gpu(value) else value for value in args)
             name = getattr(function, "__name__", "")
-            if on_gpu and name == "randn" and len(args) == 2 and min(args) >= LARGE_SIDE:
-                return marked(function(96, 96, *args[2:], **named), args)
+            if on_gpu and name == "randint" and len(args) == 3 and min(args[2]) >= LARGE_SIDE:
+                return marked(function(*args[:2], (96, 96), **named), args[2])
             if on_gpu and name == "zeros" and args and isinstance(args[0], int) and args[0] >= LARGE_BYTES:
                 return marked(function(4096, *args[1:], **named), (args[0],))
-            if name in {"mm", "matmul", "__matmul__"} and nominal(args[0]):
+            if name in {"mm", "matmul", "__matmul__"} and nominal(args[0]) and nominal(args[1]):
                 (rows, inner), (_, columns) = nominal(args[0]), nominal(args[1])
                 queue(2 * rows * inner * columns / description.matmul_tflops / 1e12 / share())
                 product = function(*args, **named)
                 if seen[current[0]] in description.wrong and name == "mm" and int(clock.now() * 1e6) % 5 == 0:
-                    product[3, 5] += 1
+                    product[3, 5] = 0.5 - 2 * product[3, 5]
                 return marked(product, (rows, columns))
+            if name in {"matmul", "__matmul__"} and args[1].shape[1] == 24 and seen[current[0]] in description.crooked:
+                return 0.5 - 2 * function(*args, **named)  # no whole number stays as it is
             if name == "copy_" and (nominal(args[0]) or nominal(args[1])):
                 sizes = nominal(args[0]), nominal(args[1])
                 inside = all(sizes)

@@ -67,7 +67,7 @@ class Sensors:
 @contextlib.contextmanager
 def on_the_host(said: list[str], took: list[float]) -> Iterator[None]:
     """What would be on a GPU is here, and each operation takes as long as is given, and runs three times."""
-    randn, zeros, pinned = torch.randn, torch.zeros, torch.Tensor.pin_memory
+    randint, zeros, pinned = torch.randint, torch.zeros, torch.Tensor.pin_memory
 
     def here(make: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         def made(*words: Any, device: Any = CPU, **named: Any) -> torch.Tensor:
@@ -89,7 +89,7 @@ def on_the_host(said: list[str], took: list[float]) -> Iterator[None]:
         said.append(f"out of {name}")
 
     with (
-        instead(torch, "randn", here(randn)),
+        instead(torch, "randint", here(randint)),
         instead(torch, "zeros", here(zeros)),
         instead(torch.Tensor, "pin_memory", lambda held: said.append("pins") or held),
         instead_of(devices, SIDE={"cpu": 4, "cuda": 8}, COPIED_BYTES={"cpu": 10, "cuda": 20}, HOST_BYTES=40),

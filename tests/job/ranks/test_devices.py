@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 
 import pytest
+import torch
 
 from preflight.job.ranks import devices
 
@@ -23,6 +25,16 @@ torch.mm = mm
 SPOIL_ONE = SPOIL.replace("out[3, 5] += 1", "count.append(1)\n    if len(count) == 3: out[3, 5] += 1").replace(
     "whole = torch.mm", "whole, count = torch.mm, []"
 )
+# The other way to the product gives another one.
+SPOIL_WAY = """
+import torch
+whole = torch.cat
+def cat(parts, dim):
+    made = whole(parts, dim=dim)
+    made[3, 5] += 1
+    return made
+torch.cat = cat
+"""
 LEAVE = "import os, torch; torch.zeros = lambda *words, **named: os._exit(7)"
 
 
@@ -36,6 +48,7 @@ def played(forked_scenarios):
             "short": {"ranks": 1, "settings": {**QUICK, "figures": ["matmul"]}},
             "spoilt": {"ranks": 1, "settings": QUICK, "plants": {"0": SPOIL}},
             "now and then": {"ranks": 1, "settings": QUICK, "plants": {"0": SPOIL_ONE}},
+            "two ways": {"ranks": 1, "settings": QUICK, "plants": {"0": SPOIL_WAY}},
             "leaves": {"ranks": 1, "settings": QUICK, "plants": {"0": LEAVE}},
             "no gpu": {"ranks": 1, "settings": {"device": "cuda"}},
         },
@@ -54,7 +67,7 @@ def test_a_processor_tells_its_matrices_and_its_memory(played):
         assert (record["device"], record["model"], record["matmul_dtype"]) == ("cpu", "cpu", "float32")
         assert record["matmul_tflops_per_s"] > 0
         assert record["memory_gbytes_per_s"] > 0
-        assert record["wrong"] == 0
+        assert (record["wrong"], record["paths_differ"]) == (0, 0)
         assert "to_device_gbytes_per_s" not in record
     assert played["whole"]["codes"] == [0, 0]
 
@@ -72,6 +85,43 @@ def test_an_element_that_differs_is_counted(played):
     assert record["wrong_products"] == record["products"] > 3
     assert told(played["now and then"])[0]["wrong_products"] == 1
     assert told(played["now and then"])[0]["wrong"] == 0
+
+
+def test_two_ways_to_one_product_are_compared(played):
+    """Whoever gives another one by another way is not exact, though it always gives the same."""
+    (record,) = told(played["two ways"])
+    assert (record["paths_differ"], record["wrong"], record["wrong_products"]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(("most", "dtype"), [(devices.MOST, torch.bfloat16), (devices.MOST_OF_HALF, torch.float16)])
+def test_products_are_exact_in_any_order(most, dtype):
+    """The largest sum of a row's products is a whole number that 32 bits hold, and so is every part of it."""
+    inner = devices.SIDE["cuda"]
+    assert inner * most**2 <= 1 << 24
+    assert torch.tensor([float(number) for number in range(-most, most + 1)]).to(dtype).tolist() == [
+        *range(-most, most + 1)
+    ]
+    left = torch.randint(-most, most + 1, (2, inner)).float()
+    right = torch.randint(-most, most + 1, (inner, 2)).float()
+    order = torch.randperm(inner)
+    wanted = left.double() @ right.double()
+    assert (left[:, order] @ right[order]).double().equal(wanted)
+
+
+@pytest.mark.parametrize("before", [None, "1"])
+def test_no_sum_is_kept_in_16_bits_and_no_kernel_is_looked_for(monkeypatch, before):
+    """And what the user's own torch was told stands again afterwards."""
+    monkeypatch.delenv(devices.TUNES, raising=False)
+    if before is not None:
+        monkeypatch.setenv(devices.TUNES, before)
+    options = torch.backends.cuda.matmul
+
+    def kept():
+        return [getattr(options, name) for name in devices.IN_16_BITS]
+
+    with devices.exact_sums():
+        assert (kept(), os.environ[devices.TUNES]) == ([False, False], "0")
+    assert (kept(), os.environ.get(devices.TUNES)) == ([True, True], before)
 
 
 def test_a_device_that_ends_or_is_not_there_gives_no_figure(played):

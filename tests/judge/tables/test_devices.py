@@ -98,3 +98,14 @@ def test_memory_and_link_are_held_against_their_limit_or_their_equals(fields, wa
     blames = devices.strained([h200(0, "a"), h200(1, "b"), h200(2, "c", **fields)])
     assert [blame.nodes for blame in blames] == [("c",)] * bool(wanted)
     assert all(wanted in blame.message for blame in blames)
+
+
+def test_a_product_that_differs_by_another_way_is_the_gpus_fault_where_an_equal_agrees():
+    """Else the library may add inexactly, and nothing is known; what differs from itself is named whatever it is."""
+    whole, crooked = h200(0, "a"), h200(0, "b", paths_differ=3)
+    assert [blame.nodes for blame in devices.wrong([whole, crooked])] == [("b",)]
+    with pytest.raises(NotMeasured, match="differ on every NVIDIA H200: its library adds inexactly"):
+        devices.wrong([crooked, h200(0, "c", paths_differ=1), h200(0, "d", model="Tesla T4")])
+    both = h200(0, "c", paths_differ=1, wrong_products=1)
+    assert [blame.nodes for blame in devices.wrong([crooked, both])] == [("c",)]
+    assert devices.wrong([whole]) == []
