@@ -237,7 +237,11 @@ def put_under(torch, description):
                 if seen[current[0]] in description.wrong and name == "mm" and int(clock.now() * 1e6) % 5 == 0:
                     product[3, 5] = 0.5 - 2 * product[3, 5]
                 return marked(product, (rows, columns))
-            if name in {"matmul", "__matmul__"} and args[1].shape[1:] == (24,) and seen[current[0]] in description.crooked:
+            if (
+                name in {"matmul", "__matmul__"}
+                and args[1].shape[1:] == (24,)
+                and seen[current[0]] in description.crooked
+            ):
                 return 0.5 - 2 * function(*args, **named)  # no whole number stays as it is
             if name == "copy_" and (nominal(args[0]) or nominal(args[1])):
                 sizes = nominal(args[0]), nominal(args[1])

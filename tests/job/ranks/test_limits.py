@@ -55,6 +55,16 @@ def slowly(*words, **named):
     return rand(*words, **named)
 torch.rand = slowly
 """
+# Every step that is computed once more after the last one.
+SLOW_CHECKS = """
+import time, torch
+backward, calls = torch.Tensor.backward, []
+def slowly(loss, *words, **named):
+    calls.append(1)
+    time.sleep(2.5 if len(calls) > 3 else 0)
+    return backward(loss, *words, **named)
+torch.Tensor.backward = slowly
+"""
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +92,7 @@ def trained(forked_scenarios, tmp_path_factory):
             "slow disk": {"ranks": 2, "settings": settings, "plants": {"0": SLOW_DISK}},
             "stuck disk": {"ranks": 2, "settings": settings, "plants": {"0": STUCK_DISK}},
             "fingerprints": {"ranks": 2, "settings": plain, "plants": dict.fromkeys("01", SLOW_FINGERPRINTS)},
+            "checks": {"ranks": 2, "settings": plain, "plants": dict.fromkeys("01", SLOW_CHECKS)},
         },
     )
 
@@ -91,9 +102,9 @@ def failed(played):
     return {one["rank"]: (one["stage"], one["error"]) for one in played["records"] if one["record"] == "failed"}
 
 
-@pytest.mark.parametrize("name", ["slow disk", "fingerprints"])
+@pytest.mark.parametrize("name", ["slow disk", "fingerprints", "checks"])
 def test_a_training_that_advances_is_left_alone(trained, name):
-    """Others wait for rank 0's disk in the store, and every piece counts; so does each part of a fingerprint."""
+    """Others wait for rank 0's disk in the store, and every piece counts; so do parts of fingerprints, and steps."""
     assert failed(trained[name]) == {}
     assert trained[name]["codes"] == [0, 0]
     assert {one["rank"] for one in trained[name]["records"] if one["record"] == "trained"} == {0, 1}
