@@ -84,7 +84,7 @@ class Gpu(Value, frozen=True, kw_only=True):
     @property
     def board(self) -> str:
         """Its PCI address: drivers count the GPUs that are there, so one that has fallen off the bus moves others."""
-        return self.bus_id.lower().removeprefix("0000")
+        return re.sub("^0000(?=[0-9a-f]{4}:)", "", self.bus_id.lower())  # NVML writes domains of eight digits
 
     @property
     def noun_of_links(self) -> str:

@@ -8,6 +8,7 @@ import pytest
 from preflight.facts.subjects.gpu import Gpu, Gpus
 from preflight.facts.value import Missing
 from preflight.said.errors import BlockedBy, FactMissing
+from preflight.testing.hardware import gpus
 
 replace = msgspec.structs.replace
 GPU = Gpu(
@@ -62,3 +63,13 @@ def test_a_driver_that_does_not_answer_blocks_what_asks_for_gpus():
 def test_the_drivers_version_is_the_drivers():
     """Where there are GPUs."""
     assert Gpus(devices=(GPU,), driver="580.95", cuda_driver="13.0").driver_version() == "580.95"
+
+
+@pytest.mark.parametrize(
+    ("bus_id", "board"),
+    [("00000000:9D:00.0", "0000:9d:00.0"), ("0000:c1:00.0", "0000:c1:00.0"), ("00010000:01:00.0", "00010000:01:00.0")],
+)
+def test_a_board_is_its_address_as_the_kernel_writes_it(bus_id, board):
+    """NVML writes eight digits of a domain, the drivers of others four; a domain of its own keeps all of them."""
+    (gpu,) = gpus(1)
+    assert msgspec.structs.replace(gpu, bus_id=bus_id).board == board
