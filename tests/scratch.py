@@ -14,8 +14,7 @@ read -r word
 rm -rf --one-file-system -- "$1"
 [ "$word" = ended ] || { sleep 5; rm -rf --one-file-system -- "$1"; }
 """
-# What an optimizer of torch makes in the folder for temporary files as soon as it is imported. Hosts of a lab see that
-# folder too: made there by a test on one worker, it would be a thing left on a host to the test on another.
+# What an optimizer of torch makes in the folder for temporary files as soon as it is imported, unless this says where.
 COMPILER_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 

@@ -76,7 +76,6 @@ class Rehearsal:
         self.seen: dict[int, float] = {}  # processes that may be ranks: since when
         self.noted: set[int] = set()  # and those that have the hook
         self.trace = Tail(os.path.join(self.scratch, "trace"))
-        self.made: list[str] = []  # folders of launchers, which they leave behind
         self.notes = Tail(os.path.join(self.scratch, "ranks"))
 
     def prepare(self) -> None:
@@ -178,7 +177,6 @@ class Rehearsal:
         code = self.child.poll() if self.child is not None else None
         rows = [found for _, line in self.trace.lines() for found in [tracing.row(line)] if found]
         notes: list[Any] = [[name, strict.strict_json(line)] for name, line in self.notes.lines()]
-        self.made += [note["made"] for _, note in notes if "made" in note]
         self.noted |= {int(note["pid"]) for _, note in notes if "pid" in note}
         self._end_strays()
         for start in range(0, len(rows), MOST_SENT):
@@ -214,20 +212,21 @@ class Rehearsal:
         texts = {name: output.text() for name, output in self.streams.items()}
         before = {f"{name}_before": o.before.decode("utf-8", "replace") for name, o in self.streams.items()}
         self.channel.emit({"output": {**texts, **before, "has_begun": self.streams["out"].has_begun}})
-        self.end_all()
-        self.remove_made()
+        self.end()
 
-    def remove_made(self) -> None:
-        """Remove the folders of temporary files that launchers made and left, as they said themselves."""
+    def end(self, *, grace_s: float = GRACE_SECONDS) -> None:
+        """End all of it, then remove the folders that launchers made and left, as they said themselves.
+
+        Their notes are read anew: what was made while they were ended is among them, and so is what a look had read
+        when a signal interrupted it.
+        """
         import shutil
 
-        for path in self.made:
+        self.end_all(grace_s=grace_s)
+        notes = (strict.strict_json(line) for _, line in Tail(self.notes.path).lines())
+        for path in [note["made"] for note in notes if "made" in note]:
             if os.path.basename(path).startswith("torchelastic_") and os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path, ignore_errors=True)
-
-    def _look_for_made(self) -> None:
-        notes = (strict.strict_json(line) for _, line in self.notes.lines())
-        self.made += [note["made"] for note in notes if "made" in note]
 
     def ours(self) -> list[int]:
         """Our descendants, and whatever else on this node came by our hook: steps of a scheduler, logins from nodes."""
@@ -255,9 +254,7 @@ class Rehearsal:
 
         def leave(_number: int, _frame: Any) -> None:
             children.kill_all(self.ours(), signal.SIGKILL)
-            self.end_all(grace_s=0.0)
-            self._look_for_made()
-            self.remove_made()
+            self.end(grace_s=0.0)
             os._exit(0)
 
         signal.signal(signal.SIGTERM, leave)
@@ -307,6 +304,6 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
         why = rehearsal.watch()
         rehearsal.finish()
     except BaseException:  # a killed keeper's pipe may be the first sign of it
-        rehearsal.end_all(grace_s=0.0)
+        rehearsal.end(grace_s=0.0)
         raise
     return {"why": why}

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
+from preflight.job.ranks.rehearsal import hook
 from tests.node.wire import Wire, is_gone, is_seen, opened, sleeper
 
 HOOK = "import json, os\n"
+# Makes its folder when it is asked to end.
+LAUNCHER = """
+import os, pathlib, signal, tempfile, time
+def leave(*_):
+    pathlib.Path("made").write_text(tempfile.mkdtemp(prefix="torchelastic_", dir=os.getcwd()))
+    os._exit(0)
+signal.signal(signal.SIGTERM, leave)
+tempfile.mkdtemp(prefix="torchelastic_", dir=os.getcwd())
+time.sleep(60)
+"""
 ARGUMENTS = {"login": False, "environment": [], "drop": [], "hook": HOOK, "settings": {}, "seconds": 15}
 
 
@@ -83,6 +95,20 @@ def test_what_it_leaves_running_is_ended(wire, started):
     assert is_seen(tag)
     assert any(tag in process["command"] for process in stopped(wire, number)["processes"])
     assert is_gone(tag)
+
+
+def test_a_folder_that_a_launcher_makes_while_it_is_ended_is_removed(wire, started, tmp_path):
+    """Torch's agent makes one for its logs, which nobody removes where it is killed."""
+    (tmp_path / "torchrun").write_text(LAUNCHER)
+    number = started(
+        f"{sys.executable} torchrun\n", hook=Path(hook.__file__).read_text(), settings={"programs": ["train.py"]}
+    )
+    while not any("made" in note for _, note in until(wire, "notes")[-1]["notes"]):
+        continue  # then it is ready
+    stopped(wire, number)
+    made = Path((tmp_path / "made").read_text())
+    assert made.name.startswith("torchelastic_")
+    assert not made.exists()
 
 
 def test_a_script_that_ignores_term_is_ended(wire, started):
