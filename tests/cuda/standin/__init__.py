@@ -51,8 +51,8 @@ def put_under(torch):
     from standin import gpu, nccl, nvml
 
     description = described()
-    gpu.put_under(torch, description)
+    memory = gpu.put_under(torch, description)
     nvml.put_under(description)
-    nccl.put_under(torch, description)
+    nccl.put_under(torch, description, memory)
     for part in (gpu, nccl):
         vars(part)["__name__"] = f"torch.{part.__name__}"  # a rank that waits stands within torch, as one does on a GPU

@@ -4,9 +4,12 @@ A device keeps a clock: an operation that is modelled moves its end, and whoever
 large operands of a burn-in are stood in for by small ones that remember their size.
 """
 
+import math
 import os
 import sys
 import time
+
+from standin.memory import HOST, WAITS, Memory
 
 LARGE_SIDE = 2048
 LARGE_BYTES = 64 << 20
@@ -111,6 +114,7 @@ def put_under(torch, description):
         own.wait()
         clock.wait()
         waited[0] = clock.now()
+        memory.come()
         complain()
 
     waited = [0.0]  # up to when all that was queued is known to be done
@@ -120,6 +124,11 @@ def put_under(torch, description):
         pass
 
     Refused.__name__ = "AcceleratorError"
+
+    def full(size):
+        return torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size / 2**30:.2f} GiB.")
+
+    memory = Memory(torch, free_bytes=description.free_bytes, refuse=RuntimeError, full=full)
 
     def complain():
         """An error of a kernel shows where somebody waits for it, and not where it was launched."""
@@ -156,21 +165,31 @@ def put_under(torch, description):
     class Event:
         """Known to have come only to who has waited for it: without that, CUDA's may be there or not."""
 
-        def __init__(self, **_):
-            self.at, self.is_awaited = 0.0, False
+        def __init__(self, enable_timing=False, **_):
+            self.at, self.is_awaited, self.is_timed, self.device = 0.0, False, enable_timing, None
 
         def record(self, *_):
             self.at, self.is_awaited = clock.now(), False
+            if self.device not in {None, current[0]}:
+                raise Refused("CUDA error: invalid resource handle")
+            self.device = current[0]
 
         def synchronize(self):
             time.sleep(max(0.0, self.at - time.perf_counter()))
             self.is_awaited = True
+            memory.come()
             complain()
 
         def query(self):
             return self.at <= time.perf_counter()
 
         def elapsed_time(self, other):
+            if not (self.is_timed and other.is_timed):
+                raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+            if None in {self.device, other.device}:
+                raise ValueError("Both events must be recorded before calculating elapsed time.")
+            if self.device != other.device:
+                raise Refused("CUDA error: invalid resource handle")
             if not other.is_awaited and other.at > waited[0]:
                 raise Refused("CUDA error: device not ready")
             return max(1e-3, 1e3 * (other.at - self.at))
@@ -194,9 +213,12 @@ def put_under(torch, description):
     cuda.get_device_name = lambda device=None: (checked(device), description.model)[1]
     cuda.get_device_capability = lambda device=None: (checked(device), tuple(description.capability))[1]
     cuda.get_device_properties = lambda device=None: Properties(device)
-    cuda.mem_get_info = lambda device=None: (checked(device), (description.free_bytes, description.memory_bytes))[1]
-    cuda.max_memory_allocated = lambda device=None: (checked(device), 1 << 30)[1]
-    cuda.memory_allocated = lambda device=None: (checked(device), 1 << 30)[1]
+    cuda.max_memory_allocated = lambda device=None: memory.most.get(checked(device), 0)
+    cuda.memory_allocated = lambda device=None: memory.taken.get(checked(device), 0)
+    cuda.mem_get_info = lambda device=None: (
+        description.free_bytes - cuda.memory_allocated(device),
+        description.memory_bytes,
+    )
     cuda.empty_cache = lambda: None
     cuda.synchronize = synchronize
     cuda.manual_seed_all = lambda seed: None
@@ -204,7 +226,7 @@ def put_under(torch, description):
     cuda.nccl.version = lambda: tuple(description.nccl)
     torch.version.cuda = "12.8"
 
-    there = torch.device("cpu")
+    there, of_device = torch.device("cpu"), torch.Tensor.device.__get__
 
     def is_gpu(value):
         return isinstance(value, torch.device) and value.type == "cuda"
@@ -216,16 +238,67 @@ def put_under(torch, description):
         tensor._nominal = shape
         return tensor
 
+    def size_of(tensor):
+        return math.prod(nominal(tensor)) * tensor.element_size() if nominal(tensor) else None
+
+    def is_of_gpu(tensor):
+        return memory.of(tensor) not in {None, HOST}
+
+    def synchronize_own():
+        """The host reads what lies on the GPU, and waits for it."""
+        own.wait()
+        clock.wait()
+        memory.come()
+        complain()
+
+    def brought(source, result, named, to):
+        """A tensor in the other memory: a copy, which comes later where nobody is to wait for it."""
+        if result.untyped_storage()._cdata == source.untyped_storage()._cdata:
+            result = result.clone()
+        if named.get("non_blocking") and to == HOST:
+            memory.coming.append((result, result.clone()))
+            chance = torch.Generator().manual_seed(os.getpid())  # what was there before, which is anything
+            result.uniform_(-1, 1, generator=chance) if result.is_floating_point() else result.random_(generator=chance)
+        elif to == HOST:
+            synchronize_own()
+        return result
+
     class OnTheHost(TorchFunctionMode):
         """Every function of torch: `cuda` is the processor, and what is modelled moves the clock."""
 
         def __torch_function__(self, function, types, args=(), kwargs=None):
             named = dict(kwargs or {})
-            on_gpu = is_gpu(named.get("device")) or any(map(is_gpu, args))
-            if is_gpu(named.get("device")):
-                named["device"] = there
-            args = tuple(there if is_gpu(value) else value for value in args)
             name = getattr(function, "__name__", "")
+            if name == "_parse_to":  # what a module was told is its parameters' business
+                return function(*args, **named)
+            if function == of_device and (memory.of(args[0]) if memory.is_plain(args[0]) else HOST) not in {None, HOST}:
+                return torch.device("cuda", memory.of(args[0]))
+            if isinstance(named.get("device"), str):
+                named["device"] = torch.device(named["device"])
+            if name == "to":
+                args = tuple(torch.device(value) if isinstance(value, str) else value for value in args)
+            given = list(memory.within((*args, *named.values())))
+            came_from = memory.place_of_all(name, given)
+            asked = [value for value in (*args, *named.values()) if isinstance(value, torch.device)]
+            on_gpu = [value for value in asked if is_gpu(value)]
+            to = checked(on_gpu[0]) if on_gpu else HOST if asked or name == "cpu" else came_from
+            if to is None and not given:
+                to = HOST
+            if name in WAITS and came_from not in {None, HOST}:
+                synchronize_own()
+            named = {key: there if is_gpu(value) else value for key, value in named.items()}
+            args = tuple(there if is_gpu(value) else value for value in args)
+            result = self.modelled(function, name, args, named, to)
+            if name in {"to", "cpu"} and memory.is_plain(result) and to != came_from and None not in {to, came_from}:
+                result = brought(args[0], result, named, to)
+            for tensor in memory.within((result,)):
+                if to is not None:
+                    memory.keep(tensor, to, size_of(tensor))
+            return result
+
+        def modelled(self, function, name, args, named, to):
+            """What it gives; what is modelled moves the clock."""
+            on_gpu = to not in {None, HOST}
             if on_gpu and name == "randint" and len(args) == 3 and min(args[2]) >= LARGE_SIDE:
                 return marked(function(*args[:2], (96, 96), **named), args[2])
             if on_gpu and name == "zeros" and args and isinstance(args[0], int) and args[0] >= LARGE_BYTES:
@@ -253,11 +326,10 @@ def put_under(torch, description):
                 return args[0]
             if name == "pin_memory":
                 return args[0]
+            if name == "copy_" and named.get("non_blocking") and memory.of(args[0]) == HOST and is_of_gpu(args[1]):
+                memory.coming.append((args[0], args[1].clone()))
+                return args[0]
             result = function(*args, **named)
-            if on_gpu and isinstance(result, torch.Tensor):
-                size = result.numel() * result.element_size()
-                if size > description.free_bytes:
-                    raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size / 2**30:.2f} GiB.")
             if name in {"to", "empty_like", "clone"} and isinstance(result, torch.Tensor) and nominal(args[0]):
                 marked(result, nominal(args[0]))
             return result
@@ -269,8 +341,14 @@ def put_under(torch, description):
     start = Ddp.__init__
 
     def without_devices(self, module, device_ids=None, **named):
-        for device in device_ids or ():
-            checked(device)
+        wanted = {checked(device) for device in device_ids or ()}
+        found = {memory.of(parameter) for parameter in module.parameters()} - {None}
+        if wanted and found - wanted:
+            raise ValueError(
+                "DistributedDataParallel device_ids and output_device arguments only work with single-device GPU "
+                f"modules or CPU modules, but got device_ids {device_ids}, and module parameters {found}."
+            )
         start(self, module, **named)
 
     Ddp.__init__ = without_devices
+    return memory

@@ -17,6 +17,7 @@ import time
 from datetime import timedelta
 
 from standin import words
+from standin.memory import HOST
 
 FOR_EVER = timedelta(days=1)
 POLL_SECONDS = 0.1
@@ -51,8 +52,9 @@ class Operation:
 class Communicator:
     """What this process has enqueued, and why it can no longer go on."""
 
-    def __init__(self, torch, description):
-        self.torch, self.description = torch, description
+    def __init__(self, torch, description, memory):
+        self.torch, self.description, self.memory = torch, description, memory
+        self.bound = None  # the GPU to which the group of all ranks is tied
         self.rank = 0
         self.timeout = 600.0
         self.operations = []
@@ -76,19 +78,24 @@ class Communicator:
             self.log.warn_of("plugin/net.cc:201", "Failed to initialize any NET plugin")
             self.fail("invalid usage", "Failed to initialize any NET plugin")
         host = os.environ.get("NCCL_HOSTID") or os.uname().nodename
-        store.set(f"standin/{rank}", f"{host} {device} {os.getpid()}")
+        number = self.torch.cuda.get_device_properties(device).pci_bus_id  # of the board, however CUDA counts it
+        store.set(f"standin/{rank}", f"{host} {number} {os.getpid()} {device}")
         self.unique_id(store, rank)
         every = [store.get(f"standin/{peer}").decode().split() for peer in range(ranks)]
-        hosts, devices = [one[0] for one in every], [int(one[1]) for one in every]
+        hosts, devices, boards = (
+            [one[0] for one in every],
+            [int(one[3]) for one in every],
+            [int(one[1]) for one in every],
+        )
         self.processes = [int(one[2]) for one in every]
         same = [peer for peer in range(ranks) if every[peer][:2] == every[rank][:2] and peer != rank]
         if same:
-            last = f"Duplicate GPU detected : rank {rank} and rank {same[0]} both on CUDA device {16 + device:x}000"
+            last = f"Duplicate GPU detected : rank {rank} and rank {same[0]} both on CUDA device {number:x}000"
             self.log.warn_of("init.cc:1007", last)
             self.fail("invalid usage", last)
         self.choose(None)
         words.dump_topology(rank=rank, device=devices[rank])
-        words.tell_start(self.log, rank=rank, hosts=hosts, devices=devices, description=self.description)
+        words.tell_start(self.log, rank=rank, hosts=hosts, devices=devices, boards=boards, description=self.description)
         threading.Thread(target=self.watch, daemon=True).start()
 
     def choose(self, group):
@@ -115,8 +122,19 @@ class Communicator:
 
     # -- collectives ----------------------------------------------------------------------------------------------
 
+    def check(self, tensors):
+        """NCCL takes what lies on the GPU to which its group was tied. Raises what torch does of others."""
+        places = {self.memory.of(tensor) for tensor in self.memory.within(tensors)} - {None}
+        if HOST in places:
+            raise RuntimeError("No backend type associated with device type cpu")
+        if self.bound is not None and places - {self.bound}:
+            raise self.torch.distributed.DistBackendError(
+                "Attempt to perform collective on tensor not on device passed to init_process_group"
+            )
+
     def launch(self, kind, tensors, call, group=None):
         """Enqueue a collective; gives its work, or several."""
+        self.check(tensors)
         count = max((tensor.numel() for tensor in tensors), default=0)
         operation = Operation(len(self.operations) + 1, kind, count)
         self.operations.append(operation)
@@ -315,17 +333,18 @@ def has_ended(process):
         return True
 
 
-def put_under(torch, description):
+def put_under(torch, description, memory):
     """`torch.distributed` with a backend nccl."""
     import torch.distributed as dist
 
-    communicator = Communicator(torch, description)
+    communicator = Communicator(torch, description, memory)
     running = [False]
     start, group = dist.init_process_group, dist.new_group
 
     def init_process_group(backend=None, *, store=None, rank=-1, world_size=-1, timeout=None, device_id=None, **named):
         if backend != "nccl":
             return start(backend, store=store, rank=rank, world_size=world_size, timeout=timeout, **named)
+        communicator.bound = device_id.index if device_id is not None else None
         communicator.start(store, rank, world_size, timeout.total_seconds())
         running[0] = True
         return start("gloo", store=store, rank=rank, world_size=world_size, timeout=FOR_EVER, **named)
@@ -341,7 +360,7 @@ def put_under(torch, description):
         def call(*args, async_op=False, **named):
             if not running[0]:
                 return original(*args, async_op=async_op, **named)
-            tensors = [value for value in args if isinstance(value, torch.Tensor)]
+            tensors = list(memory.within(args))
             work = communicator.launch(
                 kind, tensors, lambda: original(*args, async_op=True, **named), named.get("group")
             )

@@ -121,8 +121,8 @@ GRAPHS = """<graphs version="1">
 """
 
 
-def tell_start(log, *, rank, hosts, devices, description):
-    """What NCCL writes until a communicator is ready. `hosts` has every rank's host, `devices` its GPU."""
+def tell_start(log, *, rank, hosts, devices, boards, description):
+    """What NCCL writes until a communicator is ready; of every rank its host, and its GPU's number and its bus."""
     name, address = next(iter(chosen_interfaces().items()))
     version, ranks = ".".join(map(str, description.nccl)), len(hosts)
     log.tell("INIT", f"Bootstrap: Using {name}:{address}<0>")
@@ -142,7 +142,7 @@ def tell_start(log, *, rank, hosts, devices, description):
         log.tell("NET", f"NET/Socket : Using [0]{name}:{address}<0>")
     log.tell("INIT", f"Using network {description.network}")
     comm = f"ncclCommInitRankConfig comm 0x55d0c0de rank {rank} nranks {ranks} cudaDev {devices[rank]}"
-    log.tell("INIT", f"{comm} nvmlDev {devices[rank]} busId {16 + devices[rank]:x}000 commId 0xabcdef - Init START")
+    log.tell("INIT", f"{comm} nvmlDev {boards[rank] - 16} busId {boards[rank]:x}000 commId 0xabcdef - Init START")
     for channel in range(2):
         for receives, peer in ((False, (rank + 1) % ranks), (True, (rank - 1) % ranks)):
             if hosts[peer] == hosts[rank]:
@@ -165,4 +165,4 @@ def tell_start(log, *, rank, hosts, devices, description):
             log.tell("INIT", f"{bound} : {why}. Proceeding without NVLS support.")
     log.tell("INIT", "Connected all rings, use ring PXN 0 GDR 1")
     log.tell("INIT", "2 coll channels, 2 collnet channels, 0 nvls channels, 2 p2p channels, 2 p2p channels per peer")
-    log.tell("INIT", f"{comm} nvmlDev {devices[rank]} busId {16 + devices[rank]:x}000 commId 0xabcdef - Init COMPLETE")
+    log.tell("INIT", f"{comm} nvmlDev {boards[rank] - 16} busId {boards[rank]:x}000 commId 0xabcdef - Init COMPLETE")
