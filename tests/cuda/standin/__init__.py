@@ -16,7 +16,8 @@ class Description:
     model: str = "NVIDIA H100 80GB HBM3"
     capability: tuple = (9, 0)
     memory_bytes: int = 80 << 30
-    free_bytes: int = 79 << 30
+    free_bytes: int = 79 << 30  # as CUDA tells it
+    integrated: bool = False  # whether its memory is the host's, of which CUDA takes for used what files fill
     matmul_tflops: float = 720.0
     memory_gbytes_per_s: float = 2900.0
     host_gbytes_per_s: float = 55.0
@@ -48,11 +49,11 @@ def described():
 
 def put_under(torch):
     """Give torch GPUs, NVML, and a NCCL that talks over Gloo."""
-    from standin import gpu, nccl, nvml
+    from standin import functions, gpu, nccl, nvml
 
     description = described()
     memory = gpu.put_under(torch, description)
     nvml.put_under(description)
     nccl.put_under(torch, description, memory)
-    for part in (gpu, nccl):
+    for part in (functions, gpu, nccl):
         vars(part)["__name__"] = f"torch.{part.__name__}"  # a rank that waits stands within torch, as one does on a GPU

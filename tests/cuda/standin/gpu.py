@@ -4,28 +4,12 @@ A device keeps a clock: an operation that is modelled moves its end, and whoever
 large operands of a burn-in are stood in for by small ones that remember their size.
 """
 
-import math
 import os
 import sys
 import time
 
-from standin.memory import HOST, WAITS, Memory
-
-LARGE_SIDE = 2048
-LARGE_BYTES = 64 << 20
-
-
-COPYING_SECONDS = 0.05  # after a copy another one follows, as long as its GPU is measured
-
-
-def sharing(uplink):
-    """How many processes copy over this way at the moment, this one among them."""
-    if not uplink:
-        return 1
-    with open(os.path.join(uplink, str(os.getpid())), "w", encoding="ascii"):
-        pass
-    since = time.time() - COPYING_SECONDS
-    return sum(one.stat().st_mtime >= since for one in os.scandir(uplink))
+from standin import functions
+from standin.memory import Memory
 
 
 class Clock:
@@ -91,76 +75,98 @@ def number_of(word, count):
     return meant[0] if word.startswith("GPU-") and len(meant) == 1 else None
 
 
-def put_under(torch, description):
-    """`torch.cuda` as on a host with these GPUs."""
-    from torch.overrides import TorchFunctionMode
+class Refused(RuntimeError):
+    """What torch raises of an error of CUDA."""
 
-    cuda, clock, own, seen = torch.cuda, Clock(), OwnTime(), visible(description.gpus)
-    current = [0]
-    elapsed = time.perf_counter
 
-    def perf_counter():
-        is_burning_in = "matmul" in sys._getframe(1).f_globals.get("FIGURES", ())
-        return own.seconds() if is_burning_in else elapsed()
+Refused.__name__ = "AcceleratorError"
 
-    time.perf_counter = perf_counter
 
-    def queue(seconds):
-        clock.queue(seconds)
-        own.queue(seconds)
-        worked[0] = True
+class Gpus:
+    """The GPUs that this process sees: which one is its own now, when that will be done, and what has gone wrong."""
 
-    def synchronize(*_):
-        own.wait()
-        clock.wait()
-        waited[0] = clock.now()
-        memory.come()
-        complain()
+    def __init__(self, torch, description):
+        self.torch, self.description = torch, description
+        self.clock, self.own, self.seen = Clock(), OwnTime(), visible(description.gpus)
+        self.current = 0
+        self.known_until = 0.0  # up to when all that was queued is known to be done
+        self.has_worked = False  # whether a kernel ran that could have failed
+        room = description.memory_bytes if description.integrated else description.free_bytes
+        self.memory = Memory(torch, room_bytes=room, refuse=RuntimeError, full=self.full)
 
-    waited = [0.0]  # up to when all that was queued is known to be done
-    worked = [False]  # whether a kernel ran that could have failed
+    def full(self, size):
+        """What torch raises where there is no room."""
+        return self.torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size / 2**30:.2f} GiB.")
 
-    class Refused(RuntimeError):
-        pass
+    def queue(self, seconds):
+        """A kernel that takes so long."""
+        self.clock.queue(seconds)
+        self.own.queue(seconds)
+        self.has_worked = True
 
-    Refused.__name__ = "AcceleratorError"
+    def wait(self):
+        """The host waits for all that its GPU does."""
+        self.own.wait()
+        self.clock.wait()
+        self.memory.come()
+        self.complain()
 
-    def full(size):
-        return torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size / 2**30:.2f} GiB.")
+    def synchronize(self, *_):
+        """The same, and moments of before are known then."""
+        self.own.wait()
+        self.clock.wait()
+        self.known_until = self.clock.now()
+        self.memory.come()
+        self.complain()
 
-    memory = Memory(torch, free_bytes=description.free_bytes, refuse=RuntimeError, full=full)
-
-    def complain():
+    def complain(self):
         """An error of a kernel shows where somebody waits for it, and not where it was launched."""
-        if worked[0] and seen[current[0]] in description.failing:
+        if self.has_worked and self.board() in self.description.failing:
             raise Refused(
                 "CUDA error: an illegal memory access was encountered\n"
                 "CUDA kernel errors might be asynchronously reported at some other API call.\n"
             )
 
-    def index_of(device=None):
-        if device is None:
-            return current[0]
-        if isinstance(device, int):
-            return device
-        if isinstance(device, str):
-            device = torch.device(device)
-        return current[0] if device.index is None else device.index
+    def board(self):
+        """The node's number of the GPU in use."""
+        return self.seen[self.current]
 
-    def checked(device=None):
-        index = index_of(device)
-        if not 0 <= index < len(seen):
+    def share(self):
+        """What the GPU in use reaches of the figures."""
+        return float(self.description.slow.get(str(self.board()), 1.0))
+
+    def checked(self, device=None):
+        """The number of a GPU, which has to be there."""
+        if isinstance(device, str):
+            device = self.torch.device(device)
+        index = device if isinstance(device, int) else getattr(device, "index", None)
+        index = self.current if index is None else index
+        if not 0 <= index < len(self.seen):
             raise Refused(
                 "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?\n"
                 "CUDA kernel errors might be asynchronously reported at some other API call.\n"
             )
         return index
 
-    def set_device(device):
-        current[0] = checked(device)
+    def set_device(self, device):
+        """Have another one in use."""
+        self.current = self.checked(device)
 
-    def share():
-        return float(description.slow.get(str(seen[current[0]]), 1.0))
+    def free_and_whole(self, device=None):
+        """Bytes, as cudaMemGetInfo tells them."""
+        return self.description.free_bytes - self.taken(device), self.description.memory_bytes
+
+    def taken(self, device=None):
+        """Bytes of tensors."""
+        return self.memory.taken.get(self.checked(device), 0)
+
+    def taken_at_most(self, device=None):
+        """Bytes of tensors, when they were most."""
+        return self.memory.most.get(self.checked(device), 0)
+
+
+def event_of(gpus):
+    """The class of events on these GPUs."""
 
     class Event:
         """Known to have come only to who has waited for it: without that, CUDA's may be there or not."""
@@ -169,16 +175,16 @@ def put_under(torch, description):
             self.at, self.is_awaited, self.is_timed, self.device = 0.0, False, enable_timing, None
 
         def record(self, *_):
-            self.at, self.is_awaited = clock.now(), False
-            if self.device not in {None, current[0]}:
+            self.at, self.is_awaited = gpus.clock.now(), False
+            if self.device not in {None, gpus.current}:
                 raise Refused("CUDA error: invalid resource handle")
-            self.device = current[0]
+            self.device = gpus.current
 
         def synchronize(self):
             time.sleep(max(0.0, self.at - time.perf_counter()))
             self.is_awaited = True
-            memory.come()
-            complain()
+            gpus.memory.come()
+            gpus.complain()
 
         def query(self):
             return self.at <= time.perf_counter()
@@ -190,165 +196,59 @@ def put_under(torch, description):
                 raise ValueError("Both events must be recorded before calculating elapsed time.")
             if self.device != other.device:
                 raise Refused("CUDA error: invalid resource handle")
-            if not other.is_awaited and other.at > waited[0]:
+            if not other.is_awaited and other.at > gpus.known_until:
                 raise Refused("CUDA error: device not ready")
             return max(1e-3, 1e3 * (other.at - self.at))
+
+    return Event
+
+
+def properties_of(gpus):
+    """The class of what is told of a GPU."""
+    description = gpus.description
 
     class Properties:
         name = description.model
         total_memory = description.memory_bytes
         major, minor = description.capability
         multi_processor_count = 132
+        is_integrated = description.integrated
 
-        def __init__(self, device):
-            self.uuid = uuid_of(seen[checked(device)])
-            self.pci_domain_id, self.pci_bus_id, self.pci_device_id = 0, 16 + seen[checked(device)], 0
+        def __init__(self, device=None):
+            number = gpus.seen[gpus.checked(device)]
+            self.uuid = uuid_of(number)
+            self.pci_domain_id, self.pci_bus_id, self.pci_device_id = 0, 16 + number, 0
 
-    cuda.is_available = lambda: bool(seen)
-    cuda.device_count = lambda: len(seen)
+    return Properties
+
+
+def put_under(torch, description):
+    """`torch.cuda` as on a host with these GPUs."""
+    cuda, gpus = torch.cuda, Gpus(torch, description)
+    elapsed = time.perf_counter
+
+    def perf_counter():
+        is_burning_in = "matmul" in sys._getframe(1).f_globals.get("FIGURES", ())
+        return gpus.own.seconds() if is_burning_in else elapsed()
+
+    time.perf_counter = perf_counter
+    cuda.is_available = lambda: bool(gpus.seen)
+    cuda.device_count = lambda: len(gpus.seen)
     cuda.is_initialized = lambda: True
     cuda.init = lambda: None
-    cuda.current_device = lambda: current[0]
-    cuda.set_device = set_device
-    cuda.get_device_name = lambda device=None: (checked(device), description.model)[1]
-    cuda.get_device_capability = lambda device=None: (checked(device), tuple(description.capability))[1]
-    cuda.get_device_properties = lambda device=None: Properties(device)
-    cuda.max_memory_allocated = lambda device=None: memory.most.get(checked(device), 0)
-    cuda.memory_allocated = lambda device=None: memory.taken.get(checked(device), 0)
-    cuda.mem_get_info = lambda device=None: (
-        description.free_bytes - cuda.memory_allocated(device),
-        description.memory_bytes,
-    )
+    cuda.current_device = lambda: gpus.current
+    cuda.set_device = gpus.set_device
+    cuda.get_device_name = lambda device=None: (gpus.checked(device), description.model)[1]
+    cuda.get_device_capability = lambda device=None: (gpus.checked(device), tuple(description.capability))[1]
+    cuda.get_device_properties = properties_of(gpus)
+    cuda.mem_get_info = gpus.free_and_whole
+    cuda.max_memory_allocated = gpus.taken_at_most
+    cuda.memory_allocated = gpus.taken
     cuda.empty_cache = lambda: None
-    cuda.synchronize = synchronize
+    cuda.synchronize = gpus.synchronize
     cuda.manual_seed_all = lambda seed: None
-    cuda.Event = Event
+    cuda.Event = event_of(gpus)
     cuda.nccl.version = lambda: tuple(description.nccl)
     torch.version.cuda = "12.8"
-
-    there, of_device = torch.device("cpu"), torch.Tensor.device.__get__
-
-    def is_gpu(value):
-        return isinstance(value, torch.device) and value.type == "cuda"
-
-    def nominal(value):
-        return getattr(value, "_nominal", None)
-
-    def marked(tensor, shape):
-        tensor._nominal = shape
-        return tensor
-
-    def size_of(tensor):
-        return math.prod(nominal(tensor)) * tensor.element_size() if nominal(tensor) else None
-
-    def is_of_gpu(tensor):
-        return memory.of(tensor) not in {None, HOST}
-
-    def synchronize_own():
-        """The host reads what lies on the GPU, and waits for it."""
-        own.wait()
-        clock.wait()
-        memory.come()
-        complain()
-
-    def brought(source, result, named, to):
-        """A tensor in the other memory: a copy, which comes later where nobody is to wait for it."""
-        if result.untyped_storage()._cdata == source.untyped_storage()._cdata:
-            result = result.clone()
-        if named.get("non_blocking") and to == HOST:
-            memory.coming.append((result, result.clone()))
-            chance = torch.Generator().manual_seed(os.getpid())  # what was there before, which is anything
-            result.uniform_(-1, 1, generator=chance) if result.is_floating_point() else result.random_(generator=chance)
-        elif to == HOST:
-            synchronize_own()
-        return result
-
-    class OnTheHost(TorchFunctionMode):
-        """Every function of torch: `cuda` is the processor, and what is modelled moves the clock."""
-
-        def __torch_function__(self, function, types, args=(), kwargs=None):
-            named = dict(kwargs or {})
-            name = getattr(function, "__name__", "")
-            if name == "_parse_to":  # what a module was told is its parameters' business
-                return function(*args, **named)
-            if function == of_device and (memory.of(args[0]) if memory.is_plain(args[0]) else HOST) not in {None, HOST}:
-                return torch.device("cuda", memory.of(args[0]))
-            if isinstance(named.get("device"), str):
-                named["device"] = torch.device(named["device"])
-            if name == "to":
-                args = tuple(torch.device(value) if isinstance(value, str) else value for value in args)
-            given = list(memory.within((*args, *named.values())))
-            came_from = memory.place_of_all(name, given)
-            asked = [value for value in (*args, *named.values()) if isinstance(value, torch.device)]
-            on_gpu = [value for value in asked if is_gpu(value)]
-            to = checked(on_gpu[0]) if on_gpu else HOST if asked or name == "cpu" else came_from
-            if to is None and not given:
-                to = HOST
-            if name in WAITS and came_from not in {None, HOST}:
-                synchronize_own()
-            named = {key: there if is_gpu(value) else value for key, value in named.items()}
-            args = tuple(there if is_gpu(value) else value for value in args)
-            result = self.modelled(function, name, args, named, to)
-            if name in {"to", "cpu"} and memory.is_plain(result) and to != came_from and None not in {to, came_from}:
-                result = brought(args[0], result, named, to)
-            for tensor in memory.within((result,)):
-                if to is not None:
-                    memory.keep(tensor, to, size_of(tensor))
-            return result
-
-        def modelled(self, function, name, args, named, to):
-            """What it gives; what is modelled moves the clock."""
-            on_gpu = to not in {None, HOST}
-            if on_gpu and name == "randint" and len(args) == 3 and min(args[2]) >= LARGE_SIDE:
-                return marked(function(*args[:2], (96, 96), **named), args[2])
-            if on_gpu and name == "zeros" and args and isinstance(args[0], int) and args[0] >= LARGE_BYTES:
-                return marked(function(4096, *args[1:], **named), (args[0],))
-            if name in {"mm", "matmul", "__matmul__"} and nominal(args[0]) and nominal(args[1]):
-                (rows, inner), (_, columns) = nominal(args[0]), nominal(args[1])
-                queue(2 * rows * inner * columns / description.matmul_tflops / 1e12 / share())
-                product = function(*args, **named)
-                if seen[current[0]] in description.wrong and name == "mm" and int(clock.now() * 1e6) % 5 == 0:
-                    product[3, 5] = 0.5 - 2 * product[3, 5]
-                return marked(product, (rows, columns))
-            if (
-                name in {"matmul", "__matmul__"}
-                and args[1].shape[1:] == (24,)
-                and seen[current[0]] in description.crooked
-            ):
-                return 0.5 - 2 * function(*args, **named)  # no whole number stays as it is
-            if name == "copy_" and (nominal(args[0]) or nominal(args[1])):
-                sizes = nominal(args[0]), nominal(args[1])
-                inside = all(sizes)
-                size = (sizes[0] or sizes[1])[0]
-                alone = description.memory_gbytes_per_s / 2 if inside else description.host_gbytes_per_s
-                rate = alone if inside else alone / sharing(description.uplink)
-                queue(size / rate / 1e9 / share())
-                return args[0]
-            if name == "pin_memory":
-                return args[0]
-            if name == "copy_" and named.get("non_blocking") and memory.of(args[0]) == HOST and is_of_gpu(args[1]):
-                memory.coming.append((args[0], args[1].clone()))
-                return args[0]
-            result = function(*args, **named)
-            if name in {"to", "empty_like", "clone"} and isinstance(result, torch.Tensor) and nominal(args[0]):
-                marked(result, nominal(args[0]))
-            return result
-
-    OnTheHost().__enter__()
-
-    from torch.nn.parallel import DistributedDataParallel as Ddp
-
-    start = Ddp.__init__
-
-    def without_devices(self, module, device_ids=None, **named):
-        wanted = {checked(device) for device in device_ids or ()}
-        found = {memory.of(parameter) for parameter in module.parameters()} - {None}
-        if wanted and found - wanted:
-            raise ValueError(
-                "DistributedDataParallel device_ids and output_device arguments only work with single-device GPU "
-                f"modules or CPU modules, but got device_ids {device_ids}, and module parameters {found}."
-            )
-        start(self, module, **named)
-
-    Ddp.__init__ = without_devices
-    return memory
+    functions.put_under(torch, gpus)
+    return gpus.memory

@@ -20,8 +20,8 @@ WAITS = {"item", "tolist", "cpu", "numpy", "__float__", "__int__", "__bool__", "
 class Memory:
     """Where tensors lie; `refuse` makes what torch raises of a text, `full` what it raises where there is no room."""
 
-    def __init__(self, torch, *, free_bytes, refuse, full):
-        self.torch, self.free_bytes, self.refuse, self.full = torch, free_bytes, refuse, full
+    def __init__(self, torch, *, room_bytes, refuse, full):
+        self.torch, self.room_bytes, self.refuse, self.full = torch, room_bytes, refuse, full
         self.places = {}  # storage -> HOST or the number of a GPU
         self.taken = {}  # GPU -> bytes
         self.most = {}
@@ -52,7 +52,7 @@ class Memory:
         size = storage.nbytes() if size is None else size
         if place != HOST:
             taken = self.taken.get(place, 0) + size
-            if taken > self.free_bytes:
+            if taken > self.room_bytes:
                 raise self.full(size)
             self.taken[place] = taken
             self.most[place] = max(self.most.get(place, 0), taken)

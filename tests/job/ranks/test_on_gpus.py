@@ -19,9 +19,10 @@ HOST = {**told.GPU, "figures": ["host"]}
 THERE = "there = torch.zeros(HOST_BYTES, dtype=torch.uint8"
 IN_TRAINS = {**GROUPS, "mode": "pipelined"}
 RING = {**told.FEW, "holds_to_ring": True}
-LARGE = {**told.FEW, "sizes": [4096, 1 << 19]}
+SIZES = {**told.FEW, "sizes": [4096, 1 << 19]}
+LARGE = {**SIZES, "described": {**told.CUDA, "free_bytes": 1 << 20}}
+SHARED = {**SIZES, "described": {**told.CUDA, "free_bytes": 1 << 20, "integrated": True}}
 RESUMED = "resumed = Trainee(start, "
-SMALL = {**told.CUDA, "free_bytes": 1 << 20}
 LATER = '.to("cpu", non_blocking=True)'  # who reads that at once reads what was there before
 # Program, ranks, settings -> what is planted into it: a text of the program, and what stands there instead.
 MISTAKES = {
@@ -55,6 +56,7 @@ MISTAKES = {
     "ring: no synchronize": ("collectives", 2, RING, "ended.synchronize()", "str(ended)"),
     "sizes: more than there is room for": ("collectives", 2, LARGE, "(place.device) / 4 /", "(place.device) * 4 /"),
     "sizes: memory that is never full": ("collectives", 2, LARGE, "return memory_of(device)[0]", "return 1 << 40"),
+    "sizes: memory that files fill": ("collectives", 2, SHARED, '"is_integrated", False', '"is_shared", False'),
     "train: no synchronize": ("train", 2, TRAIN, "torch.cuda.synchronize()", "torch.cuda.is_initialized()"),
     "train: another GPU": ("train", 2, TRAIN, "torch.cuda.set_device(device)", "torch.cuda.set_device(0)"),
     "train: a model on the host": (
@@ -84,10 +86,11 @@ def played(forked_scenarios, tmp_path_factory):
 
     def play(name: str) -> tuple[list[str], list[str]]:
         program, ranks, settings, old, new = MISTAKES[name]
-        described = SMALL if settings is LARGE else told.CUDA
+        described = settings.get("described", told.CUDA)
+        asked = {name: value for name, value in settings.items() if name != "described"}
         own = {"described": described, "variables": {"TMPDIR": "FOLDER"}, "has_node": settings is RING}
         waits = {} if program == "devices" else {"wait_seconds": 3}
-        scenario = told.on_gpus(ranks, {**settings, **waits}, **own)
+        scenario = told.on_gpus(ranks, {**asked, **waits}, **own)
         key = f"{program} {scenario}"
         if key not in right:
             right[key] = lines(program, scenario)
