@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 import msgspec
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 UUID_LETTERS = 12  # GPU- or MIG- and eight more
 
@@ -19,6 +25,15 @@ class OnDevice(Measured, frozen=True, kw_only=True):
     device: str  # as CUDA counts those it sees: "cuda:0"; "cpu"
     board: str = ""  # its PCI address, "0000:9d:00.0"; "" where nothing tells it
     uuid: str = ""  # "GPU-5ad1f0c2-...", of a slice "MIG-..."
+
+    @classmethod
+    def told(cls, record: Mapping[str, Any], *, node: str) -> Self:
+        """What a rank of that node sent, without what only others read; a list is a tuple here."""
+        names = [name for name in cls.__struct_fields__ if name in record]
+        known: dict[str, Any] = {
+            name: tuple(record[name]) if isinstance(record[name], list) else record[name] for name in names
+        }
+        return cls(**known, node=node)
 
     @property
     def named(self) -> str:

@@ -299,8 +299,4 @@ def _nodes_by_rank(job: Job) -> dict[int, str]:
 
 
 def _ranks(outcome: Outcome, node_of: Mapping[int, str]) -> tuple[RankReport, ...]:
-    known = set(RankReport.__struct_fields__)
-    return tuple(
-        RankReport(**{name: value for name, value in record.items() if name in known}, node=node_of[record["rank"]])
-        for record in outcome.records("joined")
-    )
+    return tuple(RankReport.told(record, node=node_of[record["rank"]]) for record in outcome.records("joined"))

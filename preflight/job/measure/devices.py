@@ -45,13 +45,7 @@ async def run(sessions: dict[str, Session], job: Job) -> tuple[DeviceResults, Ou
 def results_of(job: Job, outcome: Outcome) -> DeviceResults:
     """The devices that the ranks of a job reported; where it measures them, every other rank has its reason."""
     node_of = {placement.rank: placement.node for placement in job.placements}
-    known = set(Device.__struct_fields__)
-    found = tuple(
-        Device(
-            **{name: as_tuple(value) for name, value in record.items() if name in known}, node=node_of[record["rank"]]
-        )
-        for record in outcome.records("device")
-    )
+    found = tuple(Device.told(record, node=node_of[record["rank"]]) for record in outcome.records("device"))
     if job.workload != "devices" and not job.settings.get("device_seconds"):
         return DeviceResults(found)
     have = {one.rank for one in found}
@@ -89,8 +83,3 @@ def _without(story: RankStory, outcome: Outcome) -> NoDevice:
             wanted,
         )
     return NoDevice(rank=place.rank, node=place.node, why=why, **place_there, is_too_small=is_too_small)
-
-
-def as_tuple(value: Any) -> Any:
-    """A JSON list as a tuple."""
-    return tuple(value) if isinstance(value, list) else value

@@ -66,11 +66,7 @@ def settings(backend: str, options: Options) -> dict[str, Any]:
 def summarise(job: Job, outcome: Outcome, *, launcher: str, algbw_gbytes_per_s: float | None = None) -> Training:
     """The ranks' records -> the section of the report."""
     node_of = {story.placement.rank: story.placement.node for story in outcome.stories}
-    known = set(TrainedRank.__struct_fields__)
-    ranks = tuple(
-        TrainedRank(**{name: value for name, value in record.items() if name in known}, node=node_of[record["rank"]])
-        for record in outcome.records("trained")
-    )
+    ranks = tuple(TrainedRank.told(record, node=node_of[record["rank"]]) for record in outcome.records("trained"))
     record: dict[str, Any] = next(iter(outcome.records("losses")), {"losses": [], "tokens_per_s": 0.0})
     losses = tuple(float(loss) for loss in record["losses"])
     sent_bytes = int(record.get("gradient_bytes", 0)) if job.world_size > 1 else 0

@@ -22,6 +22,7 @@ SILENT = frozenset(
 READING = frozenset(
     [
         *("cat", "head", "tail", "wc", "grep", "cut", "diff", "cmp", "ls", "stat", "echo", "printf", "test", "[", "[["),
+        *("touch", "mkdir", "sync", "dirname", "basename", "realpath", "readlink", "md5sum", "sha256sum", "nl"),
         *("export", "local", "declare", "read", "mapfile", "readarray", "chmod", "chown", "scp", "ssh", "source", "."),
         *("deepspeed", "ds", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "horovodrun", "colossalai"),
         *(

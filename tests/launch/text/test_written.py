@@ -117,7 +117,7 @@ def test_what_is_not_known_for_certain_is_not_judged(text):
 
 
 @pytest.mark.parametrize(
-    "line", ["cat hostfile", "/usr/bin/wc -l hostfile", "nohup deepspeed --hostfile=hostfile a.py"]
+    "line", ["cat hostfile", "/usr/bin/wc -l hostfile", "nohup deepspeed --hostfile=hostfile a.py", "touch hostfile"]
 )
 def test_what_only_reads_a_file_leaves_it_known(line):
     """It is shown, counted, or given to a launcher."""
