@@ -140,7 +140,7 @@ def test_a_gpu_at_half_its_clock_is_named_with_the_reason(run, lab2):
         (
             {"free_bytes": 3 << 30},
             "error",
-            "other processes fill GPU-00000000 0000:10:00.0 (cuda:0) (NVIDIA H100 80GB HBM3): 3072 of its 81920 MiB",
+            "other processes fill GPU-00000000 0000:10:00.0 (cuda:0) (NVIDIA H100 80GB HBM3): 3071 of its 81920 MiB",
         ),
         (
             {"free_bytes": 7 << 30, "memory_bytes": 8 << 30},
