@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 # Waits until whoever holds the other end of its input has ended, be it killed; its workers end a little later.
@@ -56,6 +57,14 @@ class Scratch:
     def remove(self) -> None:
         """Remove it with all that is in it."""
         self._remover.communicate(b"ended\n", timeout=60)
+
+
+@contextmanager
+def of_a_program() -> Iterator[None]:
+    """The folder of a program that starts ranks, moved in, until it ends."""
+    with ExitStack() as cleanup:
+        of_a_run(cleanup.callback)
+        yield
 
 
 def of_a_run(add_cleanup: Callable[[Callable[[], None]], None]) -> Scratch:

@@ -25,6 +25,7 @@ from preflight.job.start.run import GRACE_SECONDS, LOOK_SECONDS, Watch
 from preflight.launch.job import Job, Placement
 from tests.job.ranks.conftest import HERE, environment, whole_scenario
 from tests.job.ranks.test_limits import TENTH
+from tests.scratch import of_a_program
 
 RANKS, RANKS_PER_NODE, STOPPED_RANK = 64, 8, 37
 LONGEST_SECONDS = 300.0
@@ -165,4 +166,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with of_a_program():
+        sys.exit(main())

@@ -66,7 +66,14 @@ def put_under(torch, gpus):
         """Every function of torch: `cuda` is the processor, and what is modelled moves the clock."""
 
         def __torch_function__(self, function, types, args=(), kwargs=None):
-            named = dict(kwargs or {})
+            began, self.seconds = time.thread_time(), 0.0
+            try:
+                return self.done(function, args, dict(kwargs or {}))
+            finally:
+                gpus.own.others += time.thread_time() - began - self.seconds
+
+        def done(self, function, args, named):
+            """What the function gives, and where that lies from now on."""
             name = getattr(function, "__name__", "")
             if name == "_parse_to":  # what a module was told is its parameters' business
                 return function(*args, **named)
@@ -87,7 +94,9 @@ def put_under(torch, gpus):
                 gpus.wait()
             named = {key: there if is_gpu(value) else value for key, value in named.items()}
             args = tuple(there if is_gpu(value) else value for value in args)
+            began = time.thread_time()
             result = self.modelled(function, name, args, named, to)
+            self.seconds = time.thread_time() - began
             if name in {"to", "cpu"} and gpus.memory.is_plain(result) and is_moved(came_from, to):
                 result = brought(args[0], result, named, to)
             for tensor in gpus.memory.within((result,)):

@@ -37,9 +37,10 @@ class OwnTime(Clock):
     def __init__(self):
         super().__init__()
         self.waited = 0.0
+        self.others = 0.0  # of this thread, which the stand-in took for itself
 
     def seconds(self):
-        return time.thread_time() + self.waited
+        return time.thread_time() + self.waited - self.others
 
     def queue(self, seconds):
         self.busy_until = max(self.seconds(), self.busy_until) + seconds

@@ -8,7 +8,6 @@ import pytest
 from preflight.facts.results import Device, Edge, Stream
 from preflight.testing import healthy, roce
 
-
 FIGURES = {"matmul_tflops_per_s": 700.0, "matmul_dtype": "bfloat16", "wrong": 0}
 
 

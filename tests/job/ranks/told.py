@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.house import ROOT
 from tests.job.ranks.conftest import Ranks
+from tests.scratch import of_a_program
 
 FILE = ROOT / "tests" / "data" / "said" / "ranks.txt"
 # As many bytes or products as this machine has room or time for, and errors that are none or those of rounding.
@@ -138,7 +139,7 @@ def fields_of(record: dict[str, Any], names: dict[str, str]) -> Iterator[str]:
 
 def share_of(figure: float) -> str:
     """All of what a GPU can do, half of it, or another share: the clock that is kept for it costs some."""
-    return "more" if figure > 1.1 else "all" if figure > 0.7 else "half" if figure > 0.35 else "less"
+    return "more" if figure > 1.2 else "all" if figure > 0.7 else "half" if figure > 0.35 else "less"
 
 
 def shown(name: str, value: Any, names: dict[str, str]) -> str:
@@ -193,4 +194,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with of_a_program():
+        main()
