@@ -17,6 +17,7 @@ class Description:
     capability: tuple = (9, 0)
     memory_bytes: int = 80 << 30
     free_bytes: int = 79 << 30  # as CUDA tells it
+    slices: tuple = ()  # of MIG: the GPU, "3g.40gb" and the bytes of each
     integrated: bool = False  # whether its memory is the host's, of which CUDA takes for used what files fill
     matmul_tflops: float = 720.0
     memory_gbytes_per_s: float = 2900.0

@@ -11,6 +11,9 @@ import time
 from standin import functions
 from standin.memory import Memory
 
+SLICES = 1000  # is the number of the first slice of MIG, in its UUID
+SEVENTHS = 7  # a GPU has, as MIG counts
+
 
 class Clock:
     """When all that was queued on this process's GPU will be done."""
@@ -47,6 +50,15 @@ class OwnTime(Clock):
 
     def wait(self, *_):
         self.waited += max(0.0, self.busy_until - self.seconds())
+
+
+def slice_of(slices):
+    """The slice of MIG that CUDA_VISIBLE_DEVICES names first, of which a process gets no other; None where it is none.
+
+    Source: NVIDIA's MIG User Guide, "CUDA Device Enumeration".
+    """
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0].strip()
+    return next((number for number in range(len(slices)) if first == f"MIG-{uuid_of(SLICES + number)}"), None)
 
 
 def visible(count):
@@ -89,10 +101,15 @@ class Gpus:
     def __init__(self, torch, description):
         self.torch, self.description = torch, description
         self.clock, self.own, self.seen = Clock(), OwnTime(), visible(description.gpus)
+        self.slice, self.kind = slice_of(description.slices), ""
+        self.free_bytes, self.whole_bytes = description.free_bytes, description.memory_bytes
+        if self.slice is not None:
+            number, self.kind, self.whole_bytes = description.slices[self.slice]
+            self.seen, self.free_bytes = [number], min(self.free_bytes, self.whole_bytes)
         self.current = 0
         self.known_until = 0.0  # up to when all that was queued is known to be done
         self.has_worked = False  # whether a kernel ran that could have failed
-        room = description.memory_bytes if description.integrated else description.free_bytes
+        room = self.whole_bytes if description.integrated else self.free_bytes
         self.memory = Memory(torch, room_bytes=room, refuse=RuntimeError, full=self.full)
 
     def full(self, size):
@@ -134,7 +151,8 @@ class Gpus:
 
     def share(self):
         """What the GPU in use reaches of the figures."""
-        return float(self.description.slow.get(str(self.board()), 1.0))
+        whole = float(self.description.slow.get(str(self.board()), 1.0))
+        return whole * int(self.kind[0]) / SEVENTHS if self.kind else whole
 
     def checked(self, device=None):
         """The number of a GPU, which has to be there."""
@@ -155,7 +173,7 @@ class Gpus:
 
     def free_and_whole(self, device=None):
         """Bytes, as cudaMemGetInfo tells them."""
-        return self.description.free_bytes - self.taken(device), self.description.memory_bytes
+        return self.free_bytes - self.taken(device), self.whole_bytes
 
     def taken(self, device=None):
         """Bytes of tensors."""
@@ -209,15 +227,15 @@ def properties_of(gpus):
     description = gpus.description
 
     class Properties:
-        name = description.model
-        total_memory = description.memory_bytes
+        name = f"{description.model} MIG {gpus.kind}" if gpus.kind else description.model
+        total_memory = gpus.whole_bytes
         major, minor = description.capability
         multi_processor_count = 132
         is_integrated = description.integrated
 
         def __init__(self, device=None):
             number = gpus.seen[gpus.checked(device)]
-            self.uuid = uuid_of(number)
+            self.uuid = uuid_of(number) if gpus.slice is None else uuid_of(SLICES + gpus.slice)
             self.pci_domain_id, self.pci_bus_id, self.pci_device_id = 0, 16 + number, 0
 
     return Properties
@@ -239,7 +257,7 @@ def put_under(torch, description):
     cuda.init = lambda: None
     cuda.current_device = lambda: gpus.current
     cuda.set_device = gpus.set_device
-    cuda.get_device_name = lambda device=None: (gpus.checked(device), description.model)[1]
+    cuda.get_device_name = lambda device=None: properties_of(gpus)(device).name
     cuda.get_device_capability = lambda device=None: (gpus.checked(device), tuple(description.capability))[1]
     cuda.get_device_properties = properties_of(gpus)
     cuda.mem_get_info = gpus.free_and_whole

@@ -49,6 +49,8 @@ dist.all_reduce = all_reduce
 CUDA = {"gpus": 4, "wait_seconds": 20, "slow": {"1": 0.5}}
 GPU = {"seconds": 0.3, "device": "cuda"}
 OWN = {"PREFLIGHT_OWN_GPUS": "1", "LOCAL_RANK": "2"}  # as the third task of a node has it, which sees no other GPU
+SLICES = [[1, "3g.40gb", 40 << 30], [1, "3g.40gb", 40 << 30]]
+ON_A_SLICE = {"CUDA_VISIBLE_DEVICES": "MIG-00001001-0000-0000-0000-000000001001"}
 NCCL = {"backend": "nccl", "wait_seconds": 20}
 
 
@@ -78,6 +80,9 @@ def scenarios(folder: str) -> dict[str, dict[str, dict]]:
             "trains on GPUs": on_gpus(2, {**FEW, "operations": EVERY, "mode": "pipelined"}),
             "pairs of GPUs": on_gpus(3, {"operations": [], "pairs": PAIRS, "pair_bytes": 4096}),
             "groups of GPUs": on_gpus(4, {**FEW, "rounds": GROUPS}, **here),
+            "two ranks of one slice": on_gpus(
+                2, FEW, described={**CUDA, "slices": SLICES}, variables={**ON_A_SLICE, "PREFLIGHT_OWN_GPUS": "1"}
+            ),
             "one GPU too few": on_gpus(2, {**FEW, "join_seconds": 1}, described={"gpus": 1}),
         },
         "devices": {
@@ -85,6 +90,7 @@ def scenarios(folder: str) -> dict[str, dict[str, dict]]:
             "GPUs": on_gpus(2, GPU),
             "other ordinals": on_gpus(2, GPU, variables={"CUDA_VISIBLE_DEVICES": "1,0"}),
             "by UUID": on_gpus(2, GPU, variables={"CUDA_VISIBLE_DEVICES": "GPU-00000001,GPU-00000000"}),
+            "a slice by its UUID": on_gpus(1, GPU, described={**CUDA, "slices": SLICES}, variables=ON_A_SLICE),
             "a GPU of its own alone": on_gpus(1, GPU, described={"gpus": 1}, variables=OWN),
             "a kernel that fails": on_gpus(2, GPU, described={**CUDA, "failing": [1]}),
             "slowed down": on_gpus(1, GPU, described={**CUDA, "reasons": {"0": 72}, "pcie": {"0": 4}}),
