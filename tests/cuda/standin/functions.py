@@ -5,9 +5,10 @@ What is modelled moves the GPU's clock; what has to be copied to be read comes w
 
 import math
 import os
+import sys
 import time
 
-from standin.memory import HOST, WAITS
+from standin.memory import HOST, WAITS, is_within_torch
 
 LARGE_SIDE = 2048
 LARGE_BYTES = 64 << 20
@@ -68,28 +69,30 @@ def put_under(torch, gpus):
         def __torch_function__(self, function, types, args=(), kwargs=None):
             began, self.seconds = time.thread_time(), 0.0
             try:
-                return self.done(function, args, dict(kwargs or {}))
+                return self.done(function, args, dict(kwargs or {}), is_within_torch(sys._getframe(1)))
             finally:
                 gpus.own.others += time.thread_time() - began - self.seconds
 
-        def done(self, function, args, named):
+        def done(self, function, args, named, is_of_torch):
             """What the function gives, and where that lies from now on."""
             name = getattr(function, "__name__", "")
             if name == "_parse_to":  # what a module was told is its parameters' business
                 return function(*args, **named)
-            if function == of_device and gpus.memory.is_plain(args[0]) and is_of_gpu(args[0]):
+            if function == of_device and not is_of_torch and gpus.memory.is_plain(args[0]) and is_of_gpu(args[0]):
                 return torch.device("cuda", gpus.memory.of(args[0]))
             if isinstance(named.get("device"), str):
                 named["device"] = torch.device(named["device"])
             if name == "to":
                 args = tuple(torch.device(value) if isinstance(value, str) else value for value in args)
             given = list(gpus.memory.within((*args, *named.values())))
-            came_from = gpus.memory.place_of_all(name, given)
+            came_from = gpus.memory.place_of_all(name, given, is_free=is_of_torch)
             asked = [value for value in (*args, *named.values()) if isinstance(value, torch.device)]
             on_gpu = [value for value in asked if is_gpu(value)]
             to = gpus.checked(on_gpu[0]) if on_gpu else HOST if asked or name == "cpu" else came_from
             if to is None and not given:
                 to = HOST
+            if is_of_torch and to == HOST:
+                to = None
             if name in WAITS and came_from not in {None, HOST}:
                 gpus.wait()
             named = {key: there if is_gpu(value) else value for key, value in named.items()}

@@ -17,6 +17,11 @@ TO_THE_HOST = {"cpu", "numpy"}
 WAITS = {"item", "tolist", "cpu", "numpy", "__float__", "__int__", "__bool__", "__index__", "__contains__", "equal"}
 
 
+def is_within_torch(frame):
+    """Whether torch itself calls: its shards have a mesh of processors here, and lie where that says."""
+    return frame.f_globals.get("__name__", "").startswith("torch.distributed.")
+
+
 class Memory:
     """Where tensors lie; `refuse` makes what torch raises of a text, `full` what it raises where there is no room."""
 
@@ -64,12 +69,12 @@ class Memory:
         if place != HOST:
             self.taken[place] -= size
 
-    def place_of_all(self, name, tensors):
+    def place_of_all(self, name, tensors, *, is_free):
         """Where what comes of these lies. Raises what torch does of tensors that lie in two places."""
         found = {self.of(one) for one in tensors if one.dim() or self.of(one) != HOST} - {None}
         if found - {HOST} and tensors and name.endswith("_") and not name.endswith("__"):
             found |= {self.of(tensors[0])} - {None}  # what is changed has to lie there too, a single number or not
-        if len(found) > 1 and name not in TAKES_BOTH:
+        if len(found) > 1 and name not in TAKES_BOTH and not is_free:
             names = " and ".join(sorted("cpu" if one == HOST else f"cuda:{one}" for one in found))
             raise self.refuse(
                 f"Expected all tensors to be on the same device, but found at least two devices, {names}!"

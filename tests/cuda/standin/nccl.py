@@ -17,7 +17,7 @@ import time
 from datetime import timedelta
 
 from standin import words
-from standin.memory import HOST
+from standin.memory import HOST, is_within_torch
 
 FOR_EVER = timedelta(days=1)
 POLL_SECONDS = 0.1
@@ -134,7 +134,6 @@ class Communicator:
 
     def launch(self, kind, tensors, call, group=None):
         """Enqueue a collective; gives its work, or several."""
-        self.check(tensors)
         count = max((tensor.numel() for tensor in tensors), default=0)
         operation = Operation(len(self.operations) + 1, kind, count)
         self.operations.append(operation)
@@ -361,6 +360,8 @@ def put_under(torch, description, memory):
             if not running[0]:
                 return original(*args, async_op=async_op, **named)
             tensors = list(memory.within(args))
+            if not is_within_torch(sys._getframe(1)):
+                communicator.check(tensors)
             work = communicator.launch(
                 kind, tensors, lambda: original(*args, async_op=True, **named), named.get("group")
             )
@@ -376,6 +377,7 @@ def put_under(torch, description, memory):
     def batched(operations):
         if not running[0]:
             return batch(operations)
+        communicator.check([one.tensor for one in operations])
         return [communicator.launch("COALESCED", [one.tensor for one in operations], lambda: batch(operations))]
 
     dist.init_process_group, dist.new_group, dist.batch_isend_irecv = init_process_group, new_group, batched

@@ -14,6 +14,7 @@ PAIRS = {"operations": [], "pairs": told.PAIRS, "pair_bytes": 4 << 20}
 LONG_PAIRS = {**PAIRS, "pair_bytes": 64 << 20}
 GROUPS = {**told.FEW, "rounds": told.GROUPS}
 TRAIN = {"steps": 2}
+SHARDS = {**TRAIN, "strategy": "fsdp"}
 KEPT = {"steps": 4, "checkpoint_dir": "FOLDER"}
 HOST = {**told.GPU, "figures": ["host"]}
 THERE = "there = torch.zeros(HOST_BYTES, dtype=torch.uint8"
@@ -69,6 +70,8 @@ MISTAKES = {
     "train: samples on the host": ("train", 2, TRAIN, "in chosen], device=self.place.device)", "in chosen])"),
     "train: a gradient that is read too soon": ("train", 2, TRAIN, ".flatten().cpu()", ".flatten()" + LATER),
     "train: events without time": ("train", 2, TRAIN, "event = event(enable_timing=True)", "event = event()"),
+    "shards: another GPU": ("train", 2, SHARDS, "torch.cuda.set_device(device)", "torch.cuda.set_device(0)"),
+    "shards: samples on the host": ("train", 2, SHARDS, "in chosen], device=self.place.device)", "in chosen])"),
     "checkpoint: bits that are read too soon": ("train", 2, KEPT, "whole(tensor).cpu()", "whole(tensor)" + LATER),
     "checkpoint: resumed on the host": ("train", 2, KEPT, RESUMED, 'resumed = Trainee(start.to("cpu"), '),
 }

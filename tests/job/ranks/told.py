@@ -104,6 +104,8 @@ def scenarios(folder: str) -> dict[str, dict[str, dict]]:
             "shards": {"ranks": 2, "settings": {"steps": 2, "strategy": "fsdp", **kept}},
             "no folder": {"ranks": 2, "settings": {"steps": 2, "checkpoint_dir": f"{folder}/nowhere"}},
             "GPUs": on_gpus(2, {"steps": 3, "precision": "bf16"}, **here),
+            "shards on GPUs": on_gpus(2, {"steps": 2, "strategy": "fsdp"}),
+            "checkpoint of GPUs": on_gpus(2, {"steps": 4, **kept}),
         },
     }
 
