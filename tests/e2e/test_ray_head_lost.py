@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.exclusive, pytest.mark.long]
 FROM = "node2"
 DEADLINE = 150
 SAID = "the head does not answer (Ray: nothing answers at {address}:6379: "
+# What ranks measure; streams between the nodes, of which there may be some by then, are none of theirs.
+MEASURED = ("bench.all_reduce_is_correct", "bench.all_reduce_reaches_the_expected_bandwidth", "training.the_loss_falls")
 # What stands on the first node once its facts are collected, and once its ranks run.
 STAGES = {"facts": "PREFLIGHT_TASK", "ranks": "listening on unix @preflight-"}
 
@@ -34,9 +36,7 @@ def begun(cluster, folder):
     """A run that is under way on a node that is not the head."""
     words = ["preflight", "run", "--hosts=ray", f"--report-dir={folder}", f"--deadline={DEADLINE}"]
     argv = [*cluster.lab[FROM].space.enter(), "env", "-C", "/tmp", f"PATH={ray.PATH}", *words]
-    return subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def kill_gcs(cluster):
@@ -68,9 +68,11 @@ def test_a_head_that_is_lost_on_the_way_ends_the_run_with_one_line(cluster, lose
     assert "Traceback" not in printed
     report = json.loads((folder / "report.json").read_text())
     lost = [one for one in report["findings"] if one["verdict"] in ("fail", "error") and "node1" in one["nodes"]]
-    words = SAID.format(address=first.address)
-    assert any(words in one["message"] or "Ray has lost the node" in one["message"] for one in lost), printed
-    assert not [one for one in report["findings"] if one["check"].startswith(("bench.", "training.")) and one["verdict"] == "pass"]
+    said = [SAID.format(address=first.address), *["Ray has lost the node (Ray: "] * (lose is end_head)]
+    assert lost, printed
+    assert all(any(words in one["message"] for words in said) or one["blocked_by"] for one in lost), printed
+    print(printed)
+    assert not [one for one in report["findings"] if one["check"] in MEASURED and one["verdict"] == "pass"], printed
     assert ray.left_since(lab, before) == []
 
 

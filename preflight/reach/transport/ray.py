@@ -181,12 +181,14 @@ def _place(host: Host) -> tuple[str, str]:
 
 
 def _leaving(seconds: float | None) -> str:
-    """Why nothing can run on a node that Ray drains for so many seconds more; "" where it drains none, or cannot say."""
+    """Why nothing can run on a node that Ray drains for so many seconds more; "" where it does not, or cannot say."""
     if seconds is None:
         return ""
-    when = said(" and ends within {minutes} min", math.ceil(max(seconds, 1) / 60)) if seconds >= 0 else ""
     fix = "wait for the node in its place, or for `ray list nodes` to show it no more"
-    return said("Ray drains the node, which takes no task any more{when}; {fix}", when, fix)
+    if seconds < 0:
+        return said("Ray drains the node, which takes no task any more; {fix}", fix)
+    minutes = math.ceil(max(seconds, 1) / 60)
+    return said("Ray drains the node, which takes no task any more and ends within {minutes} min; {fix}", minutes, fix)
 
 
 def reported(stderr: str) -> str:

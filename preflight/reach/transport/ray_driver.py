@@ -31,7 +31,7 @@ def join(cluster):
 """
 
 # What Ray has reserved, and which nodes it drains, is asked in ways that not every Ray has: then that is not known. A
-# job is our own where it is that of the worker we run in, where its driver started us, or under the same `ray job submit`.
+# job is our own if it is that of the worker we run in, if its driver started us, or under the same `ray job submit`.
 LIST = (
     BEGIN
     + """
@@ -44,17 +44,22 @@ def own_jobs():
     own, above, pid = {os.environ.get("RAY_JOB_ID")}, set(), os.getpid()
     while pid > 1:
         above.add(pid)
-        pid = int(open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[1])
+        try: pid = int(open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[1])
+        except OSError: break
     submitted = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") or "{}").get("metadata", {})
     submitted = submitted.get("job_submission_id")
-    for job in ray._raylet.GcsClient(address=gcs).get_all_job_info().values():
+    ask = ray._raylet.GcsClient(address=gcs).get_all_job_info
+    try: jobs = ask(skip_submission_job_info_field=True, skip_is_running_tasks_field=True)
+    except TypeError: jobs = ask()
+    for job in jobs.values():
         started_us = job.driver_pid in above and job.driver_address.ip_address == ray.util.get_node_ip_address()
         is_ours = submitted and job.config.metadata.get("job_submission_id") == submitted
         if started_us or is_ours: own.add(job.job_id.hex())
     return own
 def reserved():
-    found, own = {}, own_jobs()
-    for group in ray.util.placement_group_table().values():
+    found, groups = {}, ray.util.placement_group_table().values()
+    own = own_jobs() if groups else set()
+    for group in groups:
         job = group["placement_group_id"][-8:]
         words = {"name": group["name"], "id": group["placement_group_id"], "job": job, "state": group["state"]}
         for number, node in group["bundles_to_node_id"].items():

@@ -141,8 +141,7 @@ def test_ray_is_quoted_with_what_to_do(stderr, words):
             "Ray has lost the node (Ray: the node it was running on is dead); `ray list nodes`",
         ),
         (
-            "ray: The task is not schedulable: The node specified via NodeAffinitySchedulingStrategy doesn't exist any "
-            "more or is infeasible, and soft=False was specified.\n",
+            "ray: The node specified via NodeAffinitySchedulingStrategy doesn't exist any more or is infeasible, and\n",
             "Ray gives the node no task: it is drained, or lost",
         ),
         ("ray: nothing answers at 10.0.0.1:6379: refused\n", "the head does not answer (Ray: nothing answers at 10."),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from preflight.facts.node import NodeFacts
-from preflight.facts.subjects.engine import Engine
+from preflight.facts.subjects.engine import Engine, Group
 from preflight.facts.value import present
 from preflight.judge.tables.faults import Fault
 from preflight.said import joined, said
 from preflight.said.errors import FactMissing, NotApplicable
 
-LEAST_SHARE = 0.001  # of a GPU, of which Ray gives parts
 NOT_OURS = "wait for them to end, or end them: `ray list actors --filter state=ALIVE` and `ray list tasks` name them"
 
 
@@ -73,20 +72,35 @@ def _counting(node: NodeFacts) -> Engine:
 def _reserved(node: NodeFacts) -> str:
     engine = _counting(node)
     others = [group for group in present(engine.groups, "placement groups") if not group.is_own]
-    which = [
-        said("{name} ({id}, {state}, job {job})", group.text, group.id[:8], group.state, group.job) for group in others
-    ]
-    words = "{engine} reserved {gpus:g} of {all_gpus:g} GPUs: placement group {which}"
-    reserved = sum(group.gpus for group in others)
-    return said(words, engine.name, reserved, engine.gpus, joined(which, ", ")) if others else ""
+    which = joined((_called(group) for group in others), ", ")
+    gpus = sum(group.gpus for group in others)
+    if not others:
+        return ""
+    return said(
+        "{engine} reserved {gpus:g} of {all_gpus:g} GPUs: placement group {which}",
+        engine.name,
+        gpus,
+        engine.gpus,
+        which,
+    )
+
+
+def _called(group: Group) -> str:
+    return said("{name} ({id}, {state}, job {job})", group.text, group.id[:8], group.state, group.job)
 
 
 def _given(node: NodeFacts) -> str:
     engine = _counting(node)
     taken = present(engine.taken, "GPUs that are taken")
-    rest = taken - sum(group.gpus for group in present(engine.groups, "placement groups"))
-    words = "{engine} gave {gpus:g} of {all_gpus:g} GPUs to actors or tasks outside of placement groups"
-    return said(words, engine.name, round(rest, 4), engine.gpus) if rest > LEAST_SHARE else ""
+    rest = round(taken - sum(group.gpus for group in present(engine.groups, "placement groups")), 4)
+    if rest <= 0:
+        return ""
+    return said(
+        "{engine} gave {gpus:g} of {all_gpus:g} GPUs to actors or tasks outside of placement groups",
+        engine.name,
+        rest,
+        engine.gpus,
+    )
 
 
 # Rows about a node as a whole; an empty fix is the check's own.
