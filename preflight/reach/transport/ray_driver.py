@@ -98,11 +98,28 @@ print(json.dumps({"cluster": gcs, "nodes": listed}))
 """
 )
 
-# What is started ends with Ray's worker (PR_SET_PDEATHSIG), or a node that Ray has lost would be called good.
+# What is started ends with Ray's worker (PR_SET_PDEATHSIG), or a node that Ray has lost would be called good. A worker
+# that ends kills its children at once: one stands between, so that ours is asked to end, and leaves nothing.
 # Where the head is gone, Ray says of a node that it is dead: the head is asked for its port first then too.
 # Ray hides the devices from a task that asks for none: it gets what `ray start` was given, or nothing is hidden.
+BETWEEN = """
+import ctypes, os, sys
+ask = ctypes.CDLL(None).prctl
+ask(1, 15)
+above = os.getpid()
+below = os.fork()
+if not below:
+    ask(1, 15)
+    if os.getppid() == above: os.execvp(sys.argv[1], sys.argv[1:])
+    os._exit(1)
+os.close(0)
+os.close(1)
+code = os.waitstatus_to_exitcode(os.waitpid(below, 0)[1])
+os._exit(code if code >= 0 else 128 - code)
+"""
 ON_NODES = (
     BEGIN
+    + f"\nBETWEEN = {BETWEEN!r}"
     + """
 plan = json.loads(sys.argv[1])
 nodes = join(plan["cluster"])
@@ -118,8 +135,7 @@ def loader(words, variables, wire):
         if name in given: environment[name] = given[name]
     words = [sys.executable if word == "{python}" else word for word in words]
     out = wire if wire is not None else subprocess.DEVNULL
-    with_us = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
-    words = [sys.executable, "-I", "-S", "-c", with_us, *words]
+    words = [sys.executable, "-I", "-S", "-c", BETWEEN, *words]
     done = subprocess.Popen(words, env=environment, stdin=out, stdout=out, stderr=subprocess.PIPE)
     if wire is not None: wire.close()
     said = done.communicate()[1]
