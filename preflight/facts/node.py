@@ -13,10 +13,10 @@ from preflight.facts.once import Once
 from preflight.facts.subjects import ON_DEMAND
 from preflight.facts.subjects.clock import Clock
 from preflight.facts.subjects.ending import Ending
-from preflight.facts.subjects.engine import Engine
 from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.subjects.files import Files
 from preflight.facts.subjects.gpu import Gpus
+from preflight.facts.subjects.gpus.engine import Engine
 from preflight.facts.subjects.gpus.vendor import Vendor
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.kernel import Kernel

@@ -7,8 +7,8 @@ import dataclasses
 import msgspec
 import pytest
 
-from preflight.facts.subjects.engine import NOT_TOLD, Group
 from preflight.facts.subjects.gpu import Gpus, Links
+from preflight.facts.subjects.gpus.engine import NOT_TOLD, Group
 from preflight.facts.subjects.gpus.status import GpuStatus
 from preflight.facts.value import Missing
 from preflight.judge.ledger.findings import Verdict

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from preflight.facts.subjects.clock import Clock
 from preflight.facts.subjects.ending import Ending
-from preflight.facts.subjects.engine import NOT_TOLD, Engine
 from preflight.facts.subjects.environment import Environment
 from preflight.facts.subjects.files import Files
 from preflight.facts.subjects.gpu import Gpus
+from preflight.facts.subjects.gpus.engine import NOT_TOLD, Engine
 from preflight.facts.subjects.gpus.vendor import NOT_ASKED, Vendor
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.kernel import Kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.facts.node import NodeFacts
-from preflight.facts.subjects.engine import Engine, Group
+from preflight.facts.subjects.gpus.engine import Engine, Group
 from preflight.facts.value import present
 from preflight.judge.tables.faults import Fault
 from preflight.said import joined, said
