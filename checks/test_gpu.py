@@ -340,6 +340,21 @@ def test_no_other_program_uses_them(cluster):
     faults.judge(cluster, readiness.BUSY, faults.itself)
 
 
+@pytest.mark.advisory
+def test_none_is_reserved_for_others(cluster):
+    """The engine of the cluster, where it counts GPUs as Ray does, has reserved none of them for another job.
+
+    GPUs of a placement group look idle before anything runs there: what is measured on them now is measured beside
+    that job, and a job of ours waits for its own, or shares them.
+    Fix: wait until the job named has ended (`ray job list`), stop it, or start preflight within it; a group that nobody
+    uses any more: `ray.util.remove_placement_group(ray.util.get_placement_group(NAME))`.
+    """
+    counted = cluster.of_those_asked(lambda node: node.engine.gpus)
+    if not any(counted.values()) and not cluster.unmeasured:
+        raise NotApplicable("no engine counts GPUs of these nodes (Ray does, where --hosts=ray leads to them)")
+    faults.judge(cluster, readiness.RESERVED, faults.itself)
+
+
 def _inactive_nvlinks(gpus, *, is_usual, whole):
     """Links that are down; of cards too, where most nodes have their bridges and one of these has the same cards."""
     return gpus.inactive_nvlinks(is_bridged=is_usual and gpus.models() in whole)

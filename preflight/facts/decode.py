@@ -12,8 +12,7 @@ import msgspec
 
 from preflight.facts.node import NodeFacts
 from preflight.facts.shared import Shared
-from preflight.facts.subjects import SUBJECTS
-from preflight.facts.subjects.gpus.vendor import NOT_ASKED
+from preflight.facts.subjects import ON_DEMAND, SUBJECTS
 from preflight.facts.value import Missing, Value
 from preflight.facts.versions import NOT_COLLECTED, adapted
 from preflight.said import plain_text, said
@@ -44,7 +43,7 @@ def decode(document: Document, shared: Shared | None = None) -> NodeFacts:
 
     What `shared` has seen of other nodes is not held twice.
     """
-    silent = {**dict.fromkeys(SUBJECTS, NO_ANSWER), "vendor": NOT_ASKED}  # which is asked for on demand only
+    silent = {**dict.fromkeys(SUBJECTS, NO_ANSWER), **ON_DEMAND}
     node = NodeFacts(document.node, document.index, document.address, {}, silent, document.slots)
     return with_answer(node, (document.subjects, document.missing), shared)
 
@@ -74,7 +73,7 @@ def decode_stored(document: Document, shared: Shared | None = None) -> NodeFacts
     """The typed facts in a stored document, whose version of preflight may have had other subjects and facts."""
     node = decode(document, shared)
     known = document.subjects.keys() & SUBJECTS.keys()
-    absent = SUBJECTS.keys() - known - document.missing.keys() - {"vendor"}  # which is collected on demand only
+    absent = SUBJECTS.keys() - known - document.missing.keys() - ON_DEMAND.keys()
     if known == document.subjects.keys() == node.subjects.keys() and not absent:
         return node
     subjects = {

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from preflight.facts import fabric, selection
 from preflight.facts.once import Once
+from preflight.facts.subjects import ON_DEMAND
 from preflight.facts.subjects.clock import Clock
 from preflight.facts.subjects.ending import Ending
 from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.subjects.files import Files
 from preflight.facts.subjects.gpu import Gpus
-from preflight.facts.subjects.gpus.vendor import NOT_ASKED, Vendor
+from preflight.facts.subjects.gpus.engine import Engine
+from preflight.facts.subjects.gpus.vendor import Vendor
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.kernel import Kernel
 from preflight.facts.subjects.limits import Limits
@@ -67,7 +69,7 @@ class NodeFacts(Once):
         value = self.subjects.get(name)
         if isinstance(value, kind):
             return value
-        missing = self.missing.get(name, Missing("never collected"))
+        missing = self.missing.get(name) or ON_DEMAND.get(name, Missing("never collected"))
         raise FactMissing(name, missing.missing, missing.kind)
 
     @cached_property
@@ -138,9 +140,12 @@ class NodeFacts(Once):
     @cached_property
     def vendor(self) -> Vendor:
         """What the vendors' own tests of GPUs found; absent where nobody asked for them."""
-        if "vendor" not in self.subjects and "vendor" not in self.missing:
-            raise FactMissing("vendors' tests", NOT_ASKED.missing, NOT_ASKED.kind)
         return self.subject("vendor", Vendor)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """GPUs as the engine counts them; absent where none led to the node."""
+        return self.subject("engine", Engine)
 
     @cached_property
     def peers(self) -> Peers:

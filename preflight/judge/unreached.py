@@ -135,7 +135,9 @@ def _of_reason(loss: Loss, transports: Mapping[str, str], logins: Mapping[str, s
     if "no such python" in kinds:
         words = "`--python PATH` with the full path of a Python of 3.9 or newer on the nodes named"
         return said("{words}, {OF_A_HOSTFILE}, then run again", words, OF_A_HOSTFILE)
-    by_transport = next(values_in(reason, "format"), "")  # what is to be done, as it says itself
+    by_transport = next(
+        (word for name in ("format", "fix") for word in values_in(reason, name)), ""
+    )  # as it says itself
     command = re.search(r": (ssh(?:-copy-id)? [-\w@.:\[\]<> ]+)$", by_transport)
     if command and command[1].startswith("ssh-copy-id"):
         return said("`{command}`, then run again; {REFUSED_WITH_A_KEY}", command[1], REFUSED_WITH_A_KEY)

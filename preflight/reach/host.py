@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 PLAIN = "ssh"  # the transport of hosts that are written without the name of one
 
@@ -20,6 +22,7 @@ class Host:
     transport: str = PLAIN
     trouble: str = ""  # why nothing can run there now, where its transport knows that before it is tried
     is_remembered: bool = False  # the machine that its address names is that of an earlier run
+    engine: Mapping[str, Any] = field(default_factory=dict, compare=False)  # the subject of that name, where one tells
 
     @property
     def written(self) -> str:

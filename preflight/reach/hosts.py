@@ -160,6 +160,7 @@ def _expand(piece: str, where: str) -> list[Host]:
                 transport=transport.name,
                 trouble=found.trouble,
                 is_remembered=found.is_remembered,
+                engine=found.engine,
             )
             for found in named
             for name in (_names(found.name, where) if "[" in found.name else [_visible(found.name, where)])

@@ -9,6 +9,7 @@ from preflight.facts.subjects.ending import Ending, LinksEnd, PortEnd
 from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.subjects.files import Cache, Files, Mount, Place, Same, Shared
 from preflight.facts.subjects.gpu import Counted, Gpus, LinkErrors
+from preflight.facts.subjects.gpus.engine import Engine
 from preflight.facts.subjects.gpus.vendor import Copies, Copy, Finding, Vendor
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.kernel import Kernel
@@ -67,6 +68,7 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
         "vendor": Vendor(dcgmi=FINDINGS, rvs=FINDINGS, agfhc=FINDINGS, nvbandwidth=copies(gpu_count))
         if gpu_count
         else Vendor(),
+        "engine": made(Engine, name="Ray", gpus=float(gpu_count), groups=(), taken=0.0),
         "clock": made(Clock, offset_seconds=0.01 * (number % 50), uncertainty_seconds=0.005),
         "machine": _machine(),
         "files": _files(names[0], asked=gpu_count > 0),

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from preflight.facts.subjects.gpu import Gpus, Links
+from preflight.facts.subjects.gpus.engine import NOT_TOLD, Group
 from preflight.facts.subjects.gpus.status import GpuStatus
 from preflight.facts.value import Missing
 from preflight.judge.ledger.findings import Verdict
@@ -39,6 +40,21 @@ HALVES = "gpu.none_is_broken", "gpu.none_is_held_back"
 def row(check, words, **fields):
     """A row of a table of GPU faults, as GPU 0 of the second node shows it."""
     return Broken(check, second(**fields), ("node2",), f"GPU 0 (0000:00:00.0): {words}")
+
+
+RESERVED = "gpu.none_is_reserved_for_others"
+
+
+def group(**fields):
+    """Two GPUs of a placement group."""
+    known = {"name": "verl_pool", "id": "e300084fb5c605e5eb345008bd3508000000", "job": "08000000", "state": "CREATED"}
+    return Group(**{**known, "gpus": 2.0, "is_own": False, **fields})
+
+
+def reserved(*groups, taken=None):
+    """A cluster where Ray reserved GPUs of the second node."""
+    total = sum(one.gpus for one in groups) if taken is None else taken
+    return roce().broken("node2", "engine", groups=groups, taken=total)
 
 
 REACH = "gpu.gpus_reach_each_others_memory"
@@ -334,6 +350,19 @@ BROKEN = (
         ("node2",),
         "other programs use GPU 0, 1",
     ),
+    Broken(
+        RESERVED,
+        reserved(group(gpus=4.0), group(name="", gpus=2.5, state="RESCHEDULING")),
+        ("node2",),
+        "Ray reserved 6.5 of 8 GPUs: placement group verl_pool (e300084f, CREATED, job 08000000), "
+        "e300084fb5c6 (e300084f, RESCHEDULING, job 08000000)",
+    ),
+    Broken(
+        RESERVED,
+        reserved(group(is_own=True), taken=3.0),
+        ("node2",),
+        "Ray gave 1 of 8 GPUs to actors or tasks outside of placement groups",
+    ),
 )
 
 
@@ -341,6 +370,37 @@ BROKEN = (
 def test_the_broken_nodes_are_named(broken):
     """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
+
+
+def test_a_group_of_the_job_within_which_preflight_runs_is_no_fault():
+    """As that of a job that gates itself."""
+    assert {one.verdict for one in judge(RESERVED, reserved(group(is_own=True)))} == {Verdict.PASS}
+
+
+def test_what_a_ray_does_not_tell_is_not_free():
+    """Of an older one: it is said what is not known, and what is known is judged all the same."""
+    unknown = Missing("this Ray does not say: AttributeError()", "absent")
+    run = roce().broken(roce().names, "engine", taken=unknown)
+    (found,) = judge(RESERVED, run)
+    assert (found.verdict, "actors and tasks" in found.message) == (Verdict.PASS, True)
+    warned = judge(RESERVED, run.broken("node2", "engine", groups=(group(),)))
+    assert {one.nodes for one in warned if one.verdict is Verdict.WARN} == {("node2",)}
+    (found,) = judge(RESERVED, run.broken(run.names, "engine", groups=unknown))
+    assert found.verdict is Verdict.SKIP
+
+
+def test_nodes_that_no_engine_led_to_are_not_asked():
+    """Over ssh, or where Ray was told of no GPU; beside nodes of Ray too."""
+    nobody = roce().without(roce().names, "engine", NOT_TOLD.missing, kind=NOT_TOLD.kind)
+    (found,) = judge(RESERVED, nobody)
+    assert (found.verdict, "no engine counts GPUs" in found.message) == (Verdict.SKIP, True)
+    (found,) = judge(RESERVED, roce().broken(roce().names, "engine", gpus=0.0))
+    assert found.verdict is Verdict.SKIP
+    mixed = judge(RESERVED, roce().without("node1", "engine", NOT_TOLD.missing, kind=NOT_TOLD.kind))
+    assert {name: one.verdict for one in mixed for name in one.nodes} == {
+        **dict.fromkeys(roce().names, Verdict.PASS),
+        "node1": Verdict.SKIP,
+    }
 
 
 def test_a_missing_gpu_is_not_another_model():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from preflight.facts.node import NodeFacts
+from preflight.facts.subjects import ON_DEMAND
 from preflight.facts.subjects.network import Address
 from preflight.facts.value import Missing
 from preflight.said.errors import BlockedBy, FactMissing
@@ -28,8 +30,8 @@ def test_a_subject_is_there_or_raises_with_the_reason_that_the_node_gave(subject
     with pytest.raises(FactMissing, match=f"^{subject}: not root$") as caught:
         getattr(lost, subject)
     assert caught.value.kind == "denied"
-    never = "not asked for" if subject == "vendor" else "never collected"
-    with pytest.raises(FactMissing, match=never):
+    never = ON_DEMAND[subject].missing if subject in ON_DEMAND else "never collected"
+    with pytest.raises(FactMissing, match=re.escape(never)):
         getattr(NodeFacts("node1", 0, "10.0.0.1", {}, {}), subject)
 
 

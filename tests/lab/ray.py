@@ -53,10 +53,16 @@ class RayLab:
     """A cluster of all hosts of a lab, the first of them its head; a context manager that ends it."""
 
     def __init__(
-        self, lab: Lab, environment: Mapping[str, Mapping[str, str]] | None = None, *, takes_jobs: bool = False
+        self,
+        lab: Lab,
+        environment: Mapping[str, Mapping[str, str]] | None = None,
+        *,
+        takes_jobs: bool = False,
+        gpus: int | None = None,
     ) -> None:
         self.lab = lab
         self.takes_jobs = takes_jobs  # `ray job submit` asks the dashboard
+        self.gpus = gpus  # of each host: Ray counts what it is told, whether there are any or not
         self.head = lab.hosts[0]
         self.environment = environment or {}  # more variables of `ray start`, by host
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
@@ -86,6 +92,7 @@ class RayLab:
         host = self.lab[name]
         words = ["start", "--block", "--disable-usage-stats", "--num-cpus=2", "--object-store-memory=100000000"]
         words.append(f"--node-ip-address={host.address}")
+        words += [] if self.gpus is None else [f"--num-gpus={self.gpus}"]
         if host is self.head:
             words += ["--head", f"--port={PORT}", f"--include-dashboard={str(self.takes_jobs).lower()}"]
         else:

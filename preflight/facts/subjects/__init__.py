@@ -7,7 +7,8 @@ from preflight.facts.subjects.ending import Ending
 from preflight.facts.subjects.environment import Environment
 from preflight.facts.subjects.files import Files
 from preflight.facts.subjects.gpu import Gpus
-from preflight.facts.subjects.gpus.vendor import Vendor
+from preflight.facts.subjects.gpus.engine import NOT_TOLD, Engine
+from preflight.facts.subjects.gpus.vendor import NOT_ASKED, Vendor
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.kernel import Kernel
 from preflight.facts.subjects.limits import Limits
@@ -18,7 +19,7 @@ from preflight.facts.subjects.ports import Ports
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.subjects.software import Software
 from preflight.facts.subjects.trust import Trust
-from preflight.facts.value import Value
+from preflight.facts.value import Missing, Value
 
 SUBJECTS: dict[str, type[Value]] = {
     "identity": Identity,
@@ -35,6 +36,9 @@ SUBJECTS: dict[str, type[Value]] = {
     "files": Files,
     "trust": Trust,
     "vendor": Vendor,
+    "engine": Engine,
     "clock": Clock,
     "ending": Ending,
 }
+# Those that are not asked of every node -> why a node has none.
+ON_DEMAND: dict[str, Missing] = {"vendor": NOT_ASKED, "engine": NOT_TOLD}

@@ -133,6 +133,8 @@ async def facts_of(session: Session, index: int, layers: Layers, calls: dict[str
             missing.setdefault(subject, Missing(error.reason))
     offset, uncertainty = session.clock
     subjects["clock"] = {"offset_seconds": offset, "uncertainty_seconds": uncertainty}
+    if session.host.engine:
+        subjects["engine"] = dict(session.host.engine)
     reached = (session.hello.address if session.hello else "") or session.host.address
     slots = session.host.slots or 0
     return Document(decode.SCHEMA, name, index, reached, slots, subjects, missing)

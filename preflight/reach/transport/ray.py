@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import re
 import subprocess
@@ -58,7 +59,12 @@ CAUSES = (
         "start preflight on one of its nodes",
     ),
     (
-        r"NodeAffinity|not alive|node_id doesn't exist|TaskUnschedulable|lost the node|NodeDied|raylet died",
+        r"The node specified via NodeAffinity.* is infeasible|TaskUnschedulable",
+        "Ray gives the node no task: it is drained, or lost",
+        "`ray list nodes` and `ray status` show which",
+    ),
+    (
+        r"NodeAffinity|not alive|node_id doesn't exist|lost the node|NodeDied|raylet died|the node .{,40} is dead",
         "Ray has lost the node",
         "`ray list nodes` shows why; start it again there: `ray start --address=HOST:PORT`",
     ),
@@ -117,6 +123,8 @@ class Ray:
             Found(
                 node["name"] if names.count(node["name"]) == 1 else address,
                 f"ray:{listed['cluster']}/{address}",
+                _leaving(node.get("draining")),
+                engine=node.get("engine", {}),
             )
             for address, node in nodes.items()
         )
@@ -170,6 +178,17 @@ def _place(host: Host) -> tuple[str, str]:
     """The address of the cluster's head, and that of the node, as `named` wrote them."""
     cluster, _, node = host.address.removeprefix("ray:").rpartition("/")
     return cluster, node
+
+
+def _leaving(seconds: float | None) -> str:
+    """Why nothing can run on a node that Ray drains for so many seconds more; "" where it does not, or cannot say."""
+    if seconds is None:
+        return ""
+    fix = "wait for the node in its place, or for `ray list nodes` to show it no more"
+    if seconds < 0:
+        return said("Ray drains the node, which takes no task any more; {fix}", fix)
+    minutes = math.ceil(max(seconds, 1) / 60)
+    return said("Ray drains the node, which takes no task any more and ends within {minutes} min; {fix}", minutes, fix)
 
 
 def reported(stderr: str) -> str:

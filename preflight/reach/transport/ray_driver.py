@@ -17,31 +17,109 @@ try:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
     give_up(error)
+def silent(cluster, seconds):
+    host, _, port = cluster.rpartition(":")
+    try: socket.create_connection((host.strip("[]"), int(port)), seconds).close()
+    except OSError as error: return "nothing answers at %s: %s" % (cluster, error)
+    return ""
 def join(cluster):
-    if cluster != "auto":
-        host, _, port = cluster.rpartition(":")
-        try: socket.create_connection((host.strip("[]"), int(port)), 5).close()
-        except OSError as error: give_up("nothing answers at %s: %s" % (cluster, error))
+    nothing = silent(cluster, 5) if cluster != "auto" else ""
+    if nothing: give_up(nothing)
     try: ray.init(address=cluster, log_to_driver=False, logging_level="error", configure_logging=False)
     except Exception as error: give_up(error)
     return {node["NodeManagerAddress"]: node for node in ray.nodes() if node["Alive"]}
 """
 
+# What Ray has reserved, and which nodes it drains, is asked in ways that not every Ray has: then that is not known. A
+# job is our own if it is that of the worker we run in, if its driver started us, or under the same `ray job submit`.
 LIST = (
     BEGIN
     + """
+import time
+def asked(question):
+    try: return question()
+    except Exception as error:
+        return {"missing": " ".join(("this Ray does not say: %r" % error).split())[:300], "kind": "absent"}
+def own_jobs():
+    own, above, pid = {os.environ.get("RAY_JOB_ID")}, set(), os.getpid()
+    while pid > 1:
+        above.add(pid)
+        try: pid = int(open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[1])
+        except OSError: break
+    submitted = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") or "{}").get("metadata", {})
+    submitted = submitted.get("job_submission_id")
+    ask = ray._raylet.GcsClient(address=gcs).get_all_job_info
+    try: jobs = ask(skip_submission_job_info_field=True, skip_is_running_tasks_field=True)
+    except TypeError: jobs = ask()
+    for job in jobs.values():
+        started_us = job.driver_pid in above and job.driver_address.ip_address == ray.util.get_node_ip_address()
+        is_ours = submitted and job.config.metadata.get("job_submission_id") == submitted
+        if started_us or is_ours: own.add(job.job_id.hex())
+    return own
+def reserved():
+    found, groups = {}, ray.util.placement_group_table().values()
+    own = own_jobs() if groups else set()
+    for group in groups:
+        job = group["placement_group_id"][-8:]
+        words = {"name": group["name"], "id": group["placement_group_id"], "job": job, "state": group["state"]}
+        for number, node in group["bundles_to_node_id"].items():
+            gpus = group["bundles"][number].get("GPU", 0)
+            if not gpus or not node or group["state"] == "REMOVED": continue
+            of_node = found.setdefault(node, {})
+            of_node.setdefault(words["id"], {**words, "gpus": 0, "is_own": job in own})["gpus"] += gpus
+    return {node: list(groups.values()) for node, groups in found.items()}
+def of_node(answer, node, absent): return answer if "missing" in answer else answer.get(node, absent)
+def engine(node):
+    name, gpus = node["NodeID"], node["Resources"].get("GPU", 0)
+    free = of_node(available, name, {"missing": "Ray does not say it of this node", "kind": "absent"})
+    taken = free if "missing" in free else gpus - free.get("GPU", 0)
+    return {"name": "Ray", "gpus": gpus, "groups": of_node(groups, name, []), "taken": taken}
+def draining(node):
+    ends = of_node(drained, node["NodeID"], None)
+    if ends is None or isinstance(ends, dict): return None
+    return max(0, ends / 1000 - time.time()) if ends else -1
 nodes = join(sys.argv[1])
-listed = [{"address": address, "name": node["NodeManagerHostname"]} for address, node in nodes.items()]
+gcs = ray.get_runtime_context().gcs_address
+groups = asked(reserved)
+available = asked(lambda: ray._private.state.available_resources_per_node())
+drained = asked(lambda: ray._private.state.state.get_draining_nodes())
+listed = [
+    {
+        "address": address,
+        "name": node["NodeManagerHostname"],
+        "draining": draining(node),
+        "engine": engine(node),
+    }
+    for address, node in nodes.items()
+]
 heads = {address for address, node in nodes.items() if "node:__internal_head__" in node["Resources"]}
 listed.sort(key=lambda node: (node["address"] not in heads, node["name"]))
-print(json.dumps({"cluster": ray.get_runtime_context().gcs_address, "nodes": listed}))
+print(json.dumps({"cluster": gcs, "nodes": listed}))
 """
 )
 
-# What is started ends with Ray's worker (PR_SET_PDEATHSIG), or a node that Ray has lost would be called good.
+# What is started ends with Ray's worker (PR_SET_PDEATHSIG), or a node that Ray has lost would be called good. A worker
+# that ends kills its children at once: one stands between, so that ours is asked to end, and leaves nothing.
+# Where the head is gone, Ray says of a node that it is dead: the head is asked for its port first then too.
 # Ray hides the devices from a task that asks for none: it gets what `ray start` was given, or nothing is hidden.
+BETWEEN = """
+import ctypes, os, sys
+ask = ctypes.CDLL(None).prctl
+ask(1, 15)
+above = os.getpid()
+below = os.fork()
+if not below:
+    ask(1, 15)
+    if os.getppid() == above: os.execvp(sys.argv[1], sys.argv[1:])
+    os._exit(1)
+os.close(0)
+os.close(1)
+code = os.waitstatus_to_exitcode(os.waitpid(below, 0)[1])
+os._exit(code if code >= 0 else 128 - code)
+"""
 ON_NODES = (
     BEGIN
+    + f"\nBETWEEN = {BETWEEN!r}"
     + """
 plan = json.loads(sys.argv[1])
 nodes = join(plan["cluster"])
@@ -57,12 +135,13 @@ def loader(words, variables, wire):
         if name in given: environment[name] = given[name]
     words = [sys.executable if word == "{python}" else word for word in words]
     out = wire if wire is not None else subprocess.DEVNULL
-    with_us = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
-    words = [sys.executable, "-I", "-S", "-c", with_us, *words]
+    words = [sys.executable, "-I", "-S", "-c", BETWEEN, *words]
     done = subprocess.Popen(words, env=environment, stdin=out, stdout=out, stderr=subprocess.PIPE)
     if wire is not None: wire.close()
     said = done.communicate()[1]
     return done.returncode, said[-20000:].decode("utf-8", "replace")
+def why(error):
+    return " ".join((silent(plan["cluster"], 1) or str(error)).split())[:2000]
 def pinned(function, node):
     strategy = NodeAffinitySchedulingStrategy(nodes[node]["NodeID"], soft=False)
     return ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=strategy)(function)
@@ -85,7 +164,7 @@ while waiting:
     for done in ray.wait(list(waiting))[0]:
         number = waiting.pop(done)
         try: said = ray.get(done)[1]
-        except Exception as error: said = "ray: " + " ".join(str(error).split())[:2000]
+        except Exception as error: said = "ray: " + why(error)
         for line in said.splitlines():
             print("%d: %s" % (number, line), file=sys.stderr, flush=True)
 """
@@ -106,7 +185,7 @@ def run(words, where, key):
 task = pinned(run, plan["node"]).remote(plan["words"], door.getsockname()[:2], key)
 def ended():
     try: code, said = ray.get(task)
-    except Exception as error: give_up(error)
+    except Exception as error: give_up(why(error))
     sys.stderr.write(said)
     sys.stderr.flush()
     os._exit(code if code >= 0 else 128 - code)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from preflight.reach.host import Host
 
@@ -52,6 +52,7 @@ class Found(NamedTuple):
     address: str
     trouble: str = ""  # why nothing can run there now, and what to do, where that is known before it is tried
     is_remembered: bool = False  # written by an earlier run: nobody was asked whether it is still the same machine
+    engine: Mapping[str, Any] = {}  # what whoever knows the hosts says of its GPUs, as the subject `engine` has it
 
 
 class Transport(Protocol):

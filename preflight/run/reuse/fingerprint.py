@@ -48,6 +48,7 @@ MOVING = (
     "files.shared.*.leftovers",
     "trust.logins.*.seconds",
     "vendor.*",
+    "engine",  # what is reserved, as the programs that use a GPU
     # What a GPU does when it idles, and who uses it.
     "gpu.devices.*.processes",
     "gpu.devices.*.pci.speed",

@@ -73,7 +73,7 @@ class Node:
     hello = None
 
     def __init__(self, name: str, **scripts: list[Any]) -> None:
-        self.host = SimpleNamespace(name=name, address=f"at-{name}", slots=2)
+        self.host = SimpleNamespace(name=name, address=f"at-{name}", slots=2, engine={})
         self.scripts = scripts
         self.told: list[str] = []
 

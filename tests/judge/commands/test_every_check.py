@@ -55,6 +55,7 @@ WITHOUT = {
     "files.network_file_systems_are_mounted_on_every_node": UNKNOWN,
     "gpu.adapters_are_as_near_on_every_node": HARDWARE,
     "gpu.gpus_reach_each_others_memory": HARDWARE,
+    "gpu.none_is_reserved_for_others": ELSEWHERE,
     **{name: HARDWARE for name in checks() if name.startswith("vendor.")},
     "gpu.an_nvlink_domain_is_of_one_clique": HARDWARE,
     "gpu.firmware_is_the_same_on_every_node": HARDWARE,

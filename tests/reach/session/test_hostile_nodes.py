@@ -190,7 +190,7 @@ def test_slow_nodes_that_flood_us_with_logs_at_once_cost_themselves_alone(tmp_pa
     grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     assert grown_mib < 2 * (POOL_BYTES >> 20)  # of 900 MiB that they have
     honest = {host.name for host in named[:2]}
-    assert all(cluster[name].missing.keys() <= {"files", "trust", "ending", "vendor"} for name in honest)
+    assert all(cluster[name].missing.keys() <= {"files", "trust", "ending", "vendor", "engine"} for name in honest)
     broken = {host.name for host in named[2:]}
     assert broken <= fleet.failures.keys() | {
         name for name in documents if cluster[name].missing.keys() & subjects.COLLECTED
@@ -214,7 +214,7 @@ def test_hostile_nodes_cost_themselves_alone(hosts, patience):
     grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     assert taken < seconds
     assert grown_mib < 300
-    assert cluster["honest"].missing.keys() <= {"files", "trust", "ending", "vendor"}
+    assert cluster["honest"].missing.keys() <= {"files", "trust", "ending", "vendor", "engine"}
     assert {name: str(error) for name, error in fleet.failures.items() if name not in UNREACHED} == {}
     assert set(UNREACHED) <= fleet.failures.keys()
     assert {mode: bool(cluster[mode].missing.keys() & subjects.COLLECTED) for mode in PARTLY} == dict.fromkeys(

@@ -55,6 +55,29 @@ def test_a_node_as_a_report_writes_it_is_that_node_alone():
         ray.named("10.0.0.1:6379/10.0.0.9")
 
 
+@pytest.mark.parametrize(
+    ("draining", "words"),
+    [
+        (None, ""),
+        (-1, "Ray drains the node, which takes no task any more; wait"),
+        (0, "any more and ends within 1 min; wait"),
+        (61.5, "any more and ends within 2 min; wait"),
+    ],
+)
+def test_a_node_that_is_drained_is_not_reached_and_the_time_it_has_is_told(draining, words):
+    """Ray gives it no task; a Ray that cannot say it names no node."""
+    ray, _ = cluster([{**NODES[0], "draining": draining}, NODES[1]])
+    first, second = ray.named("")
+    assert (words in first.trouble, bool(first.trouble), second.trouble) == (True, bool(words), "")
+
+
+def test_what_ray_counts_on_a_node_goes_with_its_host():
+    """As the subject of its facts; nothing where a Ray says nothing."""
+    engine = {"name": "Ray", "gpus": 8.0, "groups": [], "taken": 2.0}
+    ray, _ = cluster([{**NODES[0], "engine": engine}, NODES[1]])
+    assert [each.engine for each in ray.named("")] == [engine, {}]
+
+
 @pytest.mark.parametrize("rest", ["head", "head:port", "http://head:8265", "10.0.0.1:6379/"])
 def test_what_is_no_address_is_refused(rest):
     """Nobody is asked."""
@@ -113,6 +136,15 @@ def test_ray_is_quoted_with_what_to_do(stderr, words):
             "ray: The node with node id: 0xab and address: 10.0.0.2 was marked dead: NodeDiedError\n",
             "Ray has lost the node (Ray: NodeDied)",
         ),
+        (
+            "ray: Task failed because the node it was running on is dead or unavailable. Node IP: 10.0.0.2, node\n",
+            "Ray has lost the node (Ray: the node it was running on is dead); `ray list nodes`",
+        ),
+        (
+            "ray: The node specified via NodeAffinitySchedulingStrategy doesn't exist any more or is infeasible, and\n",
+            "Ray gives the node no task: it is drained, or lost",
+        ),
+        ("ray: nothing answers at 10.0.0.1:6379: refused\n", "the head does not answer (Ray: nothing answers at 10."),
         ("ray: WorkerCrashedError: The worker died unexpectedly\n", "Ray's worker ended there"),
         ("ray: Failed to set up runtime environment: pip\n", "the job's runtime_env cannot be made"),
         ("sh: 1: python3: not found\n", ""),

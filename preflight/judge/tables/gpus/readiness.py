@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.gpus.engine import Engine, Group
 from preflight.facts.value import present
 from preflight.judge.tables.faults import Fault
 from preflight.said import joined, said
 from preflight.said.errors import FactMissing, NotApplicable
+
+NOT_OURS = "wait for them to end, or end them: `ray list actors --filter state=ALIVE` and `ray list tasks` name them"
 
 
 def driver_runs(*, cuda_of_driver: str, cuda_of_torch: str) -> bool:
@@ -54,7 +57,57 @@ def _busy(node: NodeFacts) -> str:
     return joined(words)
 
 
+def _counting(node: NodeFacts) -> Engine:
+    try:
+        engine = node.engine
+    except FactMissing as missing:
+        if missing.kind != "absent":
+            raise
+        raise NotApplicable("no engine counts its GPUs") from None
+    if not engine.gpus:
+        raise NotApplicable(said("{name} counts no GPU", engine.name))
+    return engine
+
+
+def _reserved(node: NodeFacts) -> str:
+    engine = _counting(node)
+    others = [group for group in present(engine.groups, "placement groups") if not group.is_own]
+    which = joined((_called(group) for group in others), ", ")
+    gpus = sum(group.gpus for group in others)
+    if not others:
+        return ""
+    return said(
+        "{engine} reserved {gpus:g} of {all_gpus:g} GPUs: placement group {which}",
+        engine.name,
+        gpus,
+        engine.gpus,
+        which,
+    )
+
+
+def _called(group: Group) -> str:
+    return said("{name} ({id}, {state}, job {job})", group.text, group.id[:8], group.state, group.job)
+
+
+def _given(node: NodeFacts) -> str:
+    engine = _counting(node)
+    taken = present(engine.taken, "GPUs that are taken")
+    rest = round(taken - sum(group.gpus for group in present(engine.groups, "placement groups")), 4)
+    if rest <= 0:
+        return ""
+    return said(
+        "{engine} gave {gpus:g} of {all_gpus:g} GPUs to actors or tasks outside of placement groups",
+        engine.name,
+        rest,
+        engine.gpus,
+    )
+
+
 # Rows about a node as a whole; an empty fix is the check's own.
 DRIVER = (Fault("driver", _driver, "", "CUDA Compatibility: minor version compatibility; NVIDIA/nccl-tests#98"),)
 FABRIC = (Fault("Fabric Manager", _fabric_manager, "", "NVIDIA/nccl-tests#264"),)
+RESERVED = (
+    Fault("placement groups", _reserved, "", "ray.util.placement_group_table"),
+    Fault("actors and tasks", _given, NOT_OURS, "ray.available_resources"),
+)
 BUSY = (Fault("other programs", _busy, "", "nvidia-smi --query-compute-apps"),)
