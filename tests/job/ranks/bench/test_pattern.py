@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from preflight.job.ranks.bench.operations import COLLECTIVES
-from preflight.job.ranks.bench.pattern import EXACT, PERIOD, levels_of, pattern, periods_of_tile
+from preflight.job.ranks.bench.pattern import EXACT, PERIOD, levels_of, pattern, periods_of_tile, tile
 from preflight.job.ranks.bench.settings import MIB
 
 
@@ -42,3 +42,11 @@ def test_tiles_fit_a_gpu_of_40_gb_at_any_number_of_ranks(ranks, operation, size_
     assert tiles * periods * PERIOD * 4 <= 1 << 30
     assert periods * PERIOD < segment + PERIOD
     assert periods >= 1
+
+
+def test_a_tile_is_the_sum_of_the_patterns_of_its_keys():
+    """What a rank sends is no buffer of one value: a segment in another's place would not show."""
+    import torch
+
+    found = tile((3, 5), device=torch.device("cpu"), levels=PERIOD).tolist()
+    assert found == [pattern(index, 3) + pattern(index, 5) for index in range(PERIOD)]
