@@ -342,7 +342,7 @@ BROKEN = (
         "gpu.no_other_program_uses_them",
         second(memory_used_mib=60_000),
         ("node2",),
-        "memory of GPU 0 is held by programs that cannot be seen from here",
+        "memory of GPU 0 (0000:00:00.0) is held by programs that cannot be seen from here",
     ),
     Broken(
         "gpu.no_other_program_uses_them",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.gpu import Gpu
 from preflight.facts.subjects.gpus.engine import Engine, Group
 from preflight.facts.value import present
-from preflight.judge.tables.faults import Fault
+from preflight.judge.tables.faults import MOST_BOARDS, Fault
 from preflight.said import joined, said
 from preflight.said.errors import FactMissing, NotApplicable
 
@@ -43,17 +46,19 @@ def _fabric_manager(node: NodeFacts) -> str:
     return said("{switches} NVSwitches, and nvidia-fabricmanager does not run", node.gpu.switches)
 
 
+def _which(gpus: Sequence[Gpu]) -> str:
+    """The driver's numbers of GPUs, of a few with their PCI addresses: numbers move when a GPU falls off the bus."""
+    names = [f"{gpu.index} ({gpu.board})" if gpu.board and len(gpus) <= MOST_BOARDS else str(gpu.index) for gpu in gpus]
+    return ", ".join(names)
+
+
 def _busy(node: NodeFacts) -> str:
     if not node.gpu.readable():
         raise NotApplicable("no GPU")
-    busy = [str(gpu.index) for gpu in node.gpu.readable() if gpu.is_busy()]
-    held = [str(gpu.index) for gpu in node.gpu.readable() if not gpu.is_busy() and gpu.is_filled()]
-    words = [said("other programs use GPU {busy}", ", ".join(busy))] if busy else []
-    words += (
-        [said("memory of GPU {held} is held by programs that cannot be seen from here", ", ".join(held))]
-        if held
-        else []
-    )
+    busy = _which([gpu for gpu in node.gpu.readable() if gpu.is_busy()])
+    held = _which([gpu for gpu in node.gpu.readable() if not gpu.is_busy() and gpu.is_filled()])
+    words = [said("other programs use GPU {busy}", busy)] if busy else []
+    words += [said("memory of GPU {held} is held by programs that cannot be seen from here", held)] if held else []
     return joined(words)
 
 
