@@ -21,6 +21,7 @@ from standin.memory import HOST, is_within_torch
 
 FOR_EVER = timedelta(days=1)
 POLL_SECONDS = 0.1
+READ_SECONDS = 0.01
 DUMP_SLEEPS = 4
 COLLECTIVES = {
     "all_reduce": "ALLREDUCE",
@@ -82,6 +83,7 @@ class Communicator:
         store.set(f"standin/{rank}", f"{host} {number} {os.getpid()} {device}")
         self.unique_id(store, rank)
         every = [store.get(f"standin/{peer}").decode().split() for peer in range(ranks)]
+        self.await_readers(store, rank, ranks)
         hosts, devices, boards = (
             [one[0] for one in every],
             [int(one[3]) for one in every],
@@ -115,6 +117,13 @@ class Communicator:
                 f"store by key '0', but store->get('0') got error: wait timeout after {self.timeout * 1e3:.0f}ms"
             )
             raise self.torch.distributed.DistBackendError(why) from error
+
+    def await_readers(self, store, rank, ranks):
+        """The store ends with rank 0: where that fails at once, another one would lose it in place of what NCCL says."""
+        store.add("standin/read", 1)
+        until = time.monotonic() + self.timeout
+        while rank == 0 and store.add("standin/read", 0) < ranks and time.monotonic() < until:
+            time.sleep(READ_SECONDS)
 
     def fail(self, kind, last):
         """Raise what torch raises of an error of NCCL."""
