@@ -68,6 +68,10 @@ code, printed = ray.get(check.remote(sys.argv[1:]))
 print(printed)
 sys.exit(code)
 """
+# Of a worker that Ray started before there was a job to start it for.
+FROM_AN_EARLIER_WORKER = FROM_A_TASK.replace("text=True", "text=True, env={**os.environ, 'RAY_JOB_ID': 'f' * 8}").replace(
+    "import subprocess", "import os, subprocess"
+)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +140,7 @@ def test_a_placement_group_and_actors_of_others_are_told(cluster):
     assert (code, reserved(found)) == (0, {}), printed
 
 
-@pytest.mark.parametrize("program", [GATED, FROM_A_TASK], ids=["driver", "task"])
+@pytest.mark.parametrize("program", [GATED, FROM_A_TASK, FROM_AN_EARLIER_WORKER], ids=["driver", "task", "worker"])
 def test_what_the_job_reserved_that_gates_itself_is_its_own(cluster, program):
     """Its driver starts preflight, or a task of it does."""
     code, found, printed = run(cluster, within=[sys.executable, "-c", BEGIN + program])

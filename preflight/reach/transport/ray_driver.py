@@ -31,7 +31,8 @@ def join(cluster):
 """
 
 # What Ray has reserved, and which nodes it drains, is asked in ways that not every Ray has: then that is not known. A
-# job is our own if it is that of the worker we run in, if its driver started us, or under the same `ray job submit`.
+# job is our own if it is that of the worker or driver that started us, or under the same `ray job submit`. A worker that
+# Ray started before there was a job has no job in its environment: the node is asked.
 LIST = (
     BEGIN
     + """
@@ -41,20 +42,22 @@ def asked(question):
     except Exception as error:
         return {"missing": " ".join(("this Ray does not say: %r" % error).split())[:300], "kind": "absent"}
 def own_jobs():
+    from ray._private.internal_api import node_stats
     own, above, pid = {os.environ.get("RAY_JOB_ID")}, set(), os.getpid()
     while pid > 1:
         above.add(pid)
         try: pid = int(open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[1])
         except OSError: break
+    (here,) = [node for node in nodes.values() if node["NodeID"] == ray.get_runtime_context().get_node_id()]
+    said = node_stats(here["NodeManagerAddress"], here["NodeManagerPort"], False).core_workers_stats
+    own.update(worker.job_id.hex() for worker in said if worker.pid in above)
     submitted = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") or "{}").get("metadata", {})
     submitted = submitted.get("job_submission_id")
+    if not submitted: return own
     ask = ray._raylet.GcsClient(address=gcs).get_all_job_info
     try: jobs = ask(skip_submission_job_info_field=True, skip_is_running_tasks_field=True)
     except TypeError: jobs = ask()
-    for job in jobs.values():
-        started_us = job.driver_pid in above and job.driver_address.ip_address == ray.util.get_node_ip_address()
-        is_ours = submitted and job.config.metadata.get("job_submission_id") == submitted
-        if started_us or is_ours: own.add(job.job_id.hex())
+    own.update(job.job_id.hex() for job in jobs.values() if job.config.metadata.get("job_submission_id") == submitted)
     return own
 def reserved():
     found, groups = {}, ray.util.placement_group_table().values()
