@@ -354,8 +354,8 @@ BROKEN = (
         RESERVED,
         reserved(group(gpus=4.0), group(name="", gpus=2.5, state="RESCHEDULING")),
         ("node2",),
-        "Ray reserved 6.5 of 8 GPUs: placement group verl_pool (e300084f, CREATED, job 08000000), "
-        "e300084fb5c6 (e300084f, RESCHEDULING, job 08000000)",
+        "Ray reserved 6.5 of 8 GPUs: placement group verl_pool (e300084fb5c605e5eb345008bd3508000000, CREATED, "
+        "job 08000000), e300084fb5c605e5eb345008bd3508000000 (RESCHEDULING, job 08000000)",
     ),
     Broken(
         RESERVED,

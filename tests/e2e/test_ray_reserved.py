@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 
@@ -45,6 +46,11 @@ GROUP = """
 group = placement_group([{"GPU": 2}, {"GPU": 1}], name="rollout", strategy="STRICT_SPREAD")
 ray.get(group.ready(), timeout=60)
 waiting = placement_group([{"GPU": 9}], name="waiting")
+"""
+# One that outlives its job, under a name that another job cannot look up.
+DETACHED = """
+group = placement_group([{"GPU": 2}], name="kept", lifetime="detached")
+ray.get(group.ready(), timeout=60)
 """
 ACTOR = "held = actor('node2', num_gpus=1)"
 BUSY = "held = actor('node3')"
@@ -96,7 +102,7 @@ def held(cluster, program):
 
 
 def run(cluster, *words, within=()):
-    """A quick run on the head, by itself or within a job -> exit code, the findings by verdict and nodes, its print."""
+    """A quick run on the head, by itself or within a job -> exit code, its findings by verdict and nodes, its print."""
     folder = cluster.lab.shared / f"run-{len(list(cluster.lab.shared.iterdir()))}"
     done = cluster.run(
         [*within, "preflight", "run", "--hosts=ray", "--profile=quick", f"--report-dir={folder}", *words]
@@ -104,6 +110,11 @@ def run(cluster, *words, within=()):
     report = json.loads((folder / "report.json").read_text())
     found = {(one["check"], one["verdict"], *one["nodes"]): one["message"] for one in report["findings"]}
     return done.returncode, found, done.stdout + done.stderr
+
+
+def typed(printed, program):
+    """The commands that what was printed asks for, of a program."""
+    return re.findall(rf"`({program} [^`]+)`", printed)
 
 
 def reserved(found):
@@ -129,13 +140,27 @@ def test_a_placement_group_and_actors_of_others_are_told(cluster):
         "Ray reserved 2 of 2 GPUs",
     ]
     assert all("placement group rollout (" in text and ", CREATED, job " in text for text in words.values()), words
-    assert "remove_placement_group" in printed
     with held(cluster, ACTOR):
         code, found, printed = run(cluster)
+        (fix,) = typed(printed, "ray list actors")
+        assert "Actor" in cluster.run(["sh", "-c", fix]).stdout
     assert (code, reserved(found)) == (
         0,
         {("node2",): "Ray gave 1 of 2 GPUs to actors or tasks outside of placement groups"},
     ), printed
+    code, found, printed = run(cluster)
+    assert (code, reserved(found)) == (0, {}), printed
+
+
+def test_a_group_that_outlives_its_job_is_gone_once_the_fix_was_typed(cluster):
+    """Whatever its name, and whatever namespace it has it in."""
+    with held(cluster, DETACHED):
+        pass
+    code, found, printed = run(cluster)
+    (words,) = reserved(found).values()
+    (fix,) = typed(printed, "python")
+    done = cluster.run(["sh", "-c", fix.replace("ID'", re.search(r"kept \((\w+),", words)[1] + "'")])
+    assert done.returncode == 0, done.stderr
     code, found, printed = run(cluster)
     assert (code, reserved(found)) == (0, {}), printed
 
@@ -179,6 +204,9 @@ def test_a_drained_node_is_told_and_not_used(cluster):
     words = found["reach.every_node_answers", "error", "node3"]
     assert "Ray drains the node, which takes no task any more and ends within 50 min; wait for" in words
     assert (CHECK, "pass", "node1", "node2") in found, printed
+    fix, *_ = typed(printed, "ray list nodes")
+    left = cluster.run(["sh", "-c", fix]).stdout
+    assert ("node2" in left, "node3" in left) == (True, False), left
     done = cluster.run(["preflight", "run", "--hosts=ray", "--need=3"])  # it ended with its last actor
     assert done.returncode == 3, done.stdout + done.stderr
     assert "node3" not in done.stderr, done.stderr

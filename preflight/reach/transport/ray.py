@@ -184,7 +184,7 @@ def _leaving(seconds: float | None) -> str:
     """Why nothing can run on a node that Ray drains for so many seconds more; "" where it does not, or cannot say."""
     if seconds is None:
         return ""
-    fix = "wait for the node in its place, or for `ray list nodes` to show it no more"
+    fix = "wait for the node in its place, or until `ray list nodes --filter state=ALIVE` lists it no more"
     if seconds < 0:
         return said("Ray drains the node, which takes no task any more; {fix}", fix)
     minutes = math.ceil(max(seconds, 1) / 60)

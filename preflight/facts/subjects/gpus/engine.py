@@ -11,16 +11,11 @@ class Group(Value, frozen=True, kw_only=True):
     """GPUs of one node that are reserved together, by a placement group; nothing needs to run on them."""
 
     name: Text  # "" where nobody gave it one
-    id: Text
+    id: Text  # as `ray list placement-groups` has it
     job: Text  # that made it
     state: Text  # "CREATED"
     gpus: float
     is_own: bool  # of the job within which we run
-
-    @property
-    def text(self) -> str:
-        """Its name, or that of Ray, as `ray list placement-groups` finds it."""
-        return self.name or self.id[:12]
 
 
 class Engine(Value, frozen=True, kw_only=True):

@@ -91,7 +91,9 @@ def _reserved(node: NodeFacts) -> str:
 
 
 def _called(group: Group) -> str:
-    return said("{name} ({id}, {state}, job {job})", group.text, group.id[:8], group.state, group.job)
+    if not group.name:
+        return said("{id} ({state}, job {job})", group.id, group.state, group.job)
+    return said("{name} ({id}, {state}, job {job})", group.name, group.id, group.state, group.job)
 
 
 def _given(node: NodeFacts) -> str:
