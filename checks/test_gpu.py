@@ -346,8 +346,8 @@ def test_none_is_reserved_for_others(cluster):
 
     GPUs of a placement group look idle before anything runs there: what is measured on them now is measured beside
     that job, and a job of ours waits for its own, or shares them.
-    Fix: wait until the job named has ended (`ray job list`), stop it, or start preflight within it; a group that outlives
-    its job, with the ID above: `python -c "import ray; ray.init('auto'); from ray.util.placement_group import
+    Fix: wait until the job named has ended (`ray job list`), stop it, or start preflight within it; a group that
+    outlives its job, with the ID above: `python -c "import ray; ray.init('auto'); from ray.util.placement_group import
     PlacementGroup as Group; ray.util.remove_placement_group(Group(ray.PlacementGroupID(bytes.fromhex('ID'))))"`.
     """
     counted = cluster.of_those_asked(lambda node: node.engine.gpus)

@@ -75,9 +75,9 @@ print(printed)
 sys.exit(code)
 """
 # Of a worker that Ray started before there was a job to start it for.
-FROM_AN_EARLIER_WORKER = FROM_A_TASK.replace("text=True", "text=True, env={**os.environ, 'RAY_JOB_ID': 'f' * 8}").replace(
-    "import subprocess", "import os, subprocess"
-)
+FROM_AN_EARLIER_WORKER = FROM_A_TASK.replace(
+    "text=True", "text=True, env={**os.environ, 'RAY_JOB_ID': 'f' * 8}"
+).replace("import subprocess", "import os, subprocess")
 
 
 @pytest.fixture(scope="module")

@@ -31,8 +31,8 @@ def join(cluster):
 """
 
 # What Ray has reserved, and which nodes it drains, is asked in ways that not every Ray has: then that is not known. A
-# job is our own if it is that of the worker or driver that started us, or under the same `ray job submit`. A worker that
-# Ray started before there was a job has no job in its environment: the node is asked.
+# job is our own if it is that of the worker or driver that started us, or under the same `ray job submit`. A worker
+# that Ray started before there was a job has none in its environment: the node is asked.
 LIST = (
     BEGIN
     + """

@@ -119,7 +119,7 @@ class Communicator:
             raise self.torch.distributed.DistBackendError(why) from error
 
     def await_readers(self, store, rank, ranks):
-        """The store ends with rank 0: where that fails at once, another one would lose it in place of what NCCL says."""
+        """The store ends with rank 0: where that fails at once, others would lose it in place of what NCCL says."""
         store.add("standin/read", 1)
         until = time.monotonic() + self.timeout
         while rank == 0 and store.add("standin/read", 0) < ranks and time.monotonic() < until:
