@@ -32,10 +32,14 @@ HERE = Path(__file__).parent
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of this process without what a launcher would have set."""
+    """The environment of this process without what a launcher would have set, and without its name server.
+
+    c10d asks for the name of every address: a server that loses one of many questions makes a rank wait for 5 s.
+    """
     launcher = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
     ours = {name: value for name, value in os.environ.items() if name not in launcher and "PREFLIGHT" not in name}
-    return {**ours, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **more}
+    alone = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "RES_OPTIONS": "attempts:0"}
+    return {**ours, **alone, **more}
 
 
 @contextmanager
