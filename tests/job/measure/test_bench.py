@@ -56,6 +56,7 @@ def run(
     pair=lambda _source, _target: 48.0,
     pairs=(),
     ranks_per_node=1,
+    operations=("all_reduce",),
     **plan: Any,
 ):
     """The benchmark over nodes that are played; the section, the ends of its jobs, and the nodes."""
@@ -72,7 +73,7 @@ def run(
     asked = Plan(thresholds=Settings(), **{**flags, **plan})
     job = job_of(*(name for name in nodes for _ in range(ranks_per_node)), backend=backend)
     of_nccl = {"holds_to_ring": True, "device_seconds": 0.5} if backend == "nccl" else {}
-    job = replace(job, settings={**job.settings, **of_nccl})
+    job = replace(job, settings={**job.settings, "operations": list(operations), **of_nccl})
     found, outcomes = asyncio.run(bench.run(nodes, cluster, job, asked))
     return found, outcomes, nodes["node1"].started
 
@@ -132,6 +133,13 @@ def test_a_figure_that_disappoints_is_looked_into_by_streams():
     found, _, _ = run(said(0.5), given=healthy(5), rate=lambda source: 0.4 if source == "node3" else LINE_RATE)
     assert found.streams
     assert [(slow.nodes, slow.direction) for slow in found.slow] == [(("node3",), "egress")]
+
+
+def test_pairs_of_ranks_that_disappoint_are_looked_into_too():
+    """Beside an all-reduce that is as fast as the links; an operation that is not held against them is not."""
+    for operation, is_searched in (("sendrecv", True), ("broadcast", False)):
+        found, _, _ = run(said(LINE_RATE, result(0.5, op=operation)), operations=("all_reduce", operation))
+        assert bool(found.streams) == is_searched, operation
 
 
 def test_where_the_rate_of_the_links_is_unknown_streams_tell_it_first():
@@ -231,6 +239,7 @@ def test_sizes_without_room_are_told_beside_the_results_that_there_are():
 def test_ranks_and_what_nccl_used_are_told_with_their_nodes():
     """From the records of each rank; results keep only what is known of them."""
     log = {"record": "nccl_log", "lines": ["node1:1:1 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>"]}
+    log |= {"topo": ["cpu 0", "gpu 4"], "graph": ["ring 0 4"]}
     found, _, _ = run(said(LINE_RATE, {**result(9.0), "wrong_ranks": [1], "unheard": 1}, log))
     assert [(rank.rank, rank.node, rank.nccl) for rank in found.ranks] == [
         (0, "node1", "2.27.3"),
@@ -238,7 +247,8 @@ def test_ranks_and_what_nccl_used_are_told_with_their_nodes():
         (2, "node3", "2.27.3"),
     ]
     assert found.results[1].wrong_ranks == (1,)
-    assert [(use.rank, use.node) for use in found.transports] == [(0, "node1")]
+    (use,) = found.transports
+    assert (use.rank, use.node, use.topology, use.graphs) == (0, "node1", ("cpu 0", "gpu 4"), ("ring 0 4",))
 
 
 NVLS_TREE = "node1:1:1 [0] NCCL INFO AllReduce: 268435456 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..15}"

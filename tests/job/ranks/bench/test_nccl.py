@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.job.ranks.bench.nccl import dump_topology, nccl_dump, nccl_lines
+from preflight.job.ranks.bench.nccl import bytes_so_far, dump_topology, nccl_dump, nccl_lines
 
 
 def test_of_thousands_of_channels_the_log_keeps_each_path_and_every_algorithm(tmp_path):
@@ -17,6 +17,17 @@ def test_of_thousands_of_channels_the_log_keeps_each_path_and_every_algorithm(tm
     log.write_text("\n".join([*said, "n1:7:9 [0] NCCL INFO unheard", tuning]) + "\n")
     kept = nccl_lines(str(log))
     assert kept == [*said[:8], tuning]
+
+
+def test_what_was_written_before_is_left_out(tmp_path):
+    """As far as it was when somebody looked; a file that is not there yet has nothing."""
+    log = tmp_path / "nccl"
+    assert bytes_so_far(str(log)) == 0
+    first, second = (f"n1:7:9 [0] NCCL INFO NET/IB : Using [0]mlx5_{number}:1/IB" for number in range(2))
+    log.write_text(first + "\n")
+    begin = bytes_so_far(str(log))
+    log.write_text(f"{first}\n{second}\n")
+    assert nccl_lines(str(log), begin=begin) == [second]
 
 
 TOPO = """<system version="1">
