@@ -30,11 +30,3 @@ def test_a_count_that_is_no_number_is_malformed(gpus):
     """Nothing is judged by it."""
     with pytest.raises(FactMissing, match=r"malformed: .*gpus"):
         decoded("engine", wire(HALF, gpus=gpus))
-
-
-def test_a_group_without_a_name_is_called_by_its_number():
-    """As `ray list placement-groups` begins it."""
-    assert (GROUP.text, Group(name="", id=GROUP.id, job="", state="", gpus=1.0, is_own=True).text) == (
-        "pool",
-        "e300084fb5c6",
-    )
